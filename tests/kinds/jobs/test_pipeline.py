@@ -12,7 +12,7 @@ from duetime.kinds.jobs.pipeline import MOST_CHARACTERS, MOST_STEPS, Step, Unrea
 
 
 def plain(step: Step) -> tuple[str, list[Any], dict[str, Any]]:
-    return (step.task, *step.given())
+    return (step.task, *step.arguments())
 
 
 def test_a_pipeline() -> None:
@@ -41,8 +41,8 @@ def test_a_step_after_and_ignores_the_result_before_it(text: str, apart: list[bo
 
 def test_each_call_has_its_own_literals() -> None:
     (step,) = parse("echo([1])")
-    step.given()[0][0].append(2)
-    assert step.given() == ([[1]], {})
+    step.arguments()[0][0].append(2)
+    assert step.arguments() == ([[1]], {})
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from duetime.engine.encoding import LIMIT
 from duetime.engine.policy.follow_ups import result_text
 from duetime.kinds.prompts.agent import AgentReply, Spent
-from duetime.kinds.prompts.runner import LEAST, kept
+from duetime.kinds.prompts.runner import LEAST, encode_reply
 
 SPENT = Spent(input_tokens=70, output_tokens=30, dollars=0.5)
 
@@ -20,7 +20,7 @@ def calls(count: int, size: int = 1000) -> list[dict[str, Any]]:
 
 
 def read(reply: AgentReply) -> dict[str, Any]:
-    text = kept(reply, "coder")
+    text = encode_reply(reply, "coder")
     assert len(text.encode()) <= LIMIT
     parts: dict[str, Any] = json.loads(text)
     assert (parts["agent"], parts.get("usage", {}).get("dollars")) == ("coder", reply.spent.dollars or None)
@@ -42,7 +42,7 @@ def test_many_calls_leave_the_text_alone() -> None:
     latest = parts["tool_calls"]
     assert latest == calls(100)[-len(latest) :] and parts["earlier_calls"] == 100 - len(latest)
     assert len(latest) * 1000 > LIMIT - LEAST, "no more of them is left out than has to be"
-    assert result_text(kept(reply, "coder")) == "Everything is fine."
+    assert result_text(encode_reply(reply, "coder")) == "Everything is fine."
 
 
 def test_calls_that_the_agent_left_out_itself_are_counted_too() -> None:

@@ -272,9 +272,9 @@ def test_the_formula_says_when_it_is_tried_again(kind: RequestKind, requester: P
 
 
 def test_only_callbacks_make_an_answer_worth_keeping_whole(kind: RequestKind, requester: PlayedRequester) -> None:
-    assert sent(kind, requester, work(PLAIN)).kept == KEPT
+    assert sent(kind, requester, work(PLAIN)).max_kept == KEPT
     callback = {"on": "always", "kind": "request", "payload": PLAIN}
-    assert sent(kind, requester, work(PLAIN, callbacks=[callback])).kept == KEPT_FOR_CALLBACK
+    assert sent(kind, requester, work(PLAIN, callbacks=[callback])).max_kept == KEPT_FOR_CALLBACK
 
 
 def test_what_was_taken_back_does_not_go_out(kind: RequestKind, requester: PlayedRequester) -> None:

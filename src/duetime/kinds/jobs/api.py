@@ -14,5 +14,5 @@ routes = router("standing")
 @routes.get("/tasks", response_model=TasksShape)
 def tasks(call: Caller) -> Response:
     """List the registered tasks that jobs can run, with their descriptions and argument schemas."""
-    found = call.services.kind(JobKind).registry.describe(call.caller)
-    return JSONResponse({"tasks": found, "total": len(found)})
+    known = call.services.kind(JobKind).registry.describe(call.caller)
+    return JSONResponse({"tasks": known, "total": len(known)})

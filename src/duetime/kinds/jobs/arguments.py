@@ -42,8 +42,8 @@ class Arguments:
         """`hidden`: parameters that callers neither see nor set."""
         parameters = [parameter for parameter in _parameters(function) if parameter.name not in hidden]
         self.context = find_context(parameters)
-        given = [p for p in parameters if self.context is None or p.name != self.context.name]
-        listed = [TaskArgument(p.name, p.kind, p.default, json_type_of(p.annotation)) for p in given]
+        own = [p for p in parameters if self.context is None or p.name != self.context.name]
+        listed = [TaskArgument(p.name, p.kind, p.default, json_type_of(p.annotation)) for p in own]
         self.positional = [a for a in listed if a.kind in _POSITIONAL]
         self.named = {a.name: a for a in listed if a.kind in _NAMED}
         self.listed = [a for a in listed if a.kind in _POSITIONAL or a.kind in _NAMED]
@@ -183,14 +183,14 @@ def _property(argument: TaskArgument) -> dict[str, Any]:
     return argument.shape.schema | {"default": argument.default}
 
 
-def as_json(field: str, given: Any, wanted: type[Any]) -> Any:
+def as_json(field: str, value: Any, type_: type[Any]) -> Any:
     """Return the value after a JSON round trip, so that the checked value is the one that the task receives."""
-    given = list(given) if isinstance(given, tuple) else given
-    if not isinstance(given, wanted):
-        words = "a list" if wanted is list else "an object"
-        raise InvalidInput(field=field, problem=f"must be {words}, not {type(given).__name__}")
+    value = list(value) if isinstance(value, tuple) else value
+    if not isinstance(value, type_):
+        words = "a list" if type_ is list else "an object"
+        raise InvalidInput(field=field, problem=f"must be {words}, not {type(value).__name__}")
     try:
-        return json.loads(json.dumps(given, allow_nan=False))
+        return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         message = f"must hold JSON values only ({error_text(error)})"
         raise InvalidInput(field=field, problem=message) from error

@@ -24,8 +24,8 @@ def build(context: BuildContext) -> JobKind:
         load_entry_points()
         load(settings.tasks, settings.origin.modules)
     own = (*TASKS, fetch_task(settings), *_operator_tasks(context))
-    given: Registry | None = context.options.get("registry")
-    return JobKind(Registry(own, base=default_registry if given is None else given))
+    registry: Registry | None = context.options.get("registry")
+    return JobKind(Registry(own, base=default_registry if registry is None else registry))
 
 
 def _operator_tasks(context: BuildContext) -> tuple[Task, ...]:

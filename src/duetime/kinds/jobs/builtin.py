@@ -99,12 +99,12 @@ def page_text(page: str) -> str:
     """Open elements whose content is not shown; `depth` counts them by name."""
     depth: Counter[str] = Counter()
     position = 0
-    while (found := _MARK.search(page, position)) is not None:
-        name = (found[1] or "").lower()
+    while (mark := _MARK.search(page, position)) is not None:
+        name = (mark[1] or "").lower()
         if not unseen:
             line_break = "\n" if name.removeprefix("/") in _BREAKS else ""
-            parts.append(page[position : found.start()] + line_break)
-        position = found.end()
+            parts.append(page[position : mark.start()] + line_break)
+        position = mark.end()
         if name in _UNSEEN:
             unseen.append(name)
             depth[name] += 1
@@ -132,8 +132,8 @@ def shorten(text: Annotated[str, "the text to cut"], words: Annotated[int, "how 
     """Cuts a text after a number of words. What was cut is marked with three dots."""
     if words < 1:
         raise InvalidInput(field="words", problem=f"must be at least 1, not {words}")
-    kept = str(text).split(maxsplit=words)  # the previous step may have returned any type
-    return " ".join(kept) if len(kept) <= words else " ".join(kept[:words]) + " ..."
+    parts = str(text).split(maxsplit=words)  # the previous step may have returned any type
+    return " ".join(parts) if len(parts) <= words else " ".join(parts[:words]) + " ..."
 
 
 TASKS = (Task(echo, portable=True), Task(shorten, portable=True))

@@ -98,11 +98,11 @@ def list_tasks(tasks: Tasks = None, db: Db = None, json_: Json = False) -> None:
     from duetime.terminal import output
 
     with opened(db, tasks, load_tasks=True, making=True) as app:
-        found = _registry(app).describe(OPERATOR)
+        known = _registry(app).describe(OPERATOR)
     if json_:
-        output.print_json({"tasks": found, "total": len(found)})
+        output.print_json({"tasks": known, "total": len(known)})
         return
-    rows = [[each["name"], _arguments(each["arguments"]), first_sentence(each["description"])] for each in found]
+    rows = [[each["name"], _arguments(each["arguments"]), first_sentence(each["description"])] for each in known]
     output.table(["TASK", "ARGUMENTS", "DESCRIPTION"], rows)
 
 

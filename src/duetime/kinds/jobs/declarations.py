@@ -47,7 +47,7 @@ class DeclaringModule(NamedTuple):
     """The declared schedules of a module, by key: what the code says, and what is in the store."""
 
     name: str
-    wanted: Mapping[str, NewSchedule]
+    declared: Mapping[str, NewSchedule]
     stored: Mapping[str, Schedule]
     entry: str
     """What a worker of this process publishes about it."""
@@ -62,12 +62,12 @@ class Declarations:
     def __init__(self, services: Services, registry: Registry) -> None:
         self._services = services
         declared = [task.schedule for task in registry if task.schedule is not None]
-        wanted = _by_module({str(new.idempotency_key): new for new in declared})
+        by_module = _by_module({str(new.idempotency_key): new for new in declared})
         declared += [task.schedule for task in default_registry if task.schedule is not None]
         self._keys = {new.idempotency_key for new in declared}
         self._imported = _imported((*registry, *default_registry))
-        self._wanted = {name: news for name, news in wanted.items() if name in self._imported}
-        self._failed = sorted(wanted.keys() - self._wanted.keys())
+        self._declared = {name: news for name, news in by_module.items() if name in self._imported}
+        self._failed = sorted(by_module.keys() - self._declared.keys())
 
     def entries(self) -> list[str]:
         """Return what the worker publishes in its row. It registers before it applies anything, so that of two workers
@@ -107,7 +107,7 @@ class Declarations:
     def _apply(self, module: DeclaringModule) -> None:
         scheduler = self._services.scheduler
         caller = OPERATOR._replace(actor=Actor(MODULE, module.name, "python"))
-        for key, new in module.wanted.items():
+        for key, new in module.declared.items():
             if key in module.stored and _is_retired(module.stored[key]):
                 with suppress(Refused):
                     scheduler.delete(caller, module.stored[key])  # frees the key; its history stays
@@ -139,15 +139,15 @@ class Declarations:
         ]
         entries = [lane.removeprefix(_PUBLISHED).split(":") for lane in lanes if lane.startswith(_PUBLISHED)]
         tasks = set[str]()
-        for name in sorted(self._wanted.keys() | (all_stored.keys() & self._imported)):
-            wanted, stored = self._wanted.get(name, {}), all_stored.get(name, {})
-            digest = _hash({key: fingerprint(new, scheduler.zone) for key, new in wanted.items()})
-            in_force = _digest_in_force(wanted, stored)
+        for name in sorted(self._declared.keys() | (all_stored.keys() & self._imported)):
+            declared, stored = self._declared.get(name, {}), all_stored.get(name, {})
+            digest = _hash({key: fingerprint(new, scheduler.zone) for key, new in declared.items()})
+            in_force = _digest_in_force(declared, stored)
             published = _Published.about(name, entries)
             is_replaced = digest in published.replaced
             entry = published.entry(name, digest, in_force)
-            yield DeclaringModule(name, wanted, stored, entry, digest == in_force, is_replaced)
-            tasks |= set() if is_replaced else {new.name for new in wanted.values()}
+            yield DeclaringModule(name, declared, stored, entry, digest == in_force, is_replaced)
+            tasks |= set() if is_replaced else {new.name for new in declared.values()}
         for name in sorted(all_stored.keys() - self._imported):
             stored = {key: each for key, each in all_stored[name].items() if each.progress.state not in OVER}
             moved = {key: each for key, each in stored.items() if key.rpartition(":")[2] in tasks}
@@ -175,10 +175,10 @@ class _Published(NamedTuple):
         return f"{_PUBLISHED}{_hash(name)}:{digest}:{'+'.join(sorted(known))}"
 
 
-def _digest_in_force(wanted: Mapping[str, NewSchedule], stored: Mapping[str, Schedule]) -> str:
+def _digest_in_force(declared: Mapping[str, NewSchedule], stored: Mapping[str, Schedule]) -> str:
     # What is over counts only if it is still declared: a person cancelled it, or it has ended.
     active = {key for key, each in stored.items() if each.progress.state not in OVER}
-    active |= {key for key in stored.keys() & wanted.keys() if not _is_retired(stored[key])}
+    active |= {key for key in stored.keys() & declared.keys() if not _is_retired(stored[key])}
     return _hash({key: stored[key].definition.fingerprint for key in active})
 
 

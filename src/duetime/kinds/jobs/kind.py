@@ -123,7 +123,7 @@ class JobKind(KindHooks):
         value: Any = None
         final, together = len(plan.stages) - 1, plan.in_one_process
         for index, (task, step) in enumerate(plan.stages):
-            args, kwargs = step.given()
+            args, kwargs = step.arguments()
             if index == 0:
                 args += payload["args"]
                 kwargs |= payload["kwargs"]
@@ -138,7 +138,7 @@ class JobKind(KindHooks):
                 except InvalidInput as error:
                     raise (told_as_piped(error, task.name) if index and not step.apart else error) from None
                 continue
-            then = [(later, *own.given(), own.apart) for later, own in plan.stages[1:]] if together else []
+            then = [(later, *own.arguments(), own.apart) for later, own in plan.stages[1:]] if together else []
             steps, last = [(task, args, kwargs, True), *then], together or index == final
             text = self._process_runner().run(steps, _context(work), work.stop, lease=work.lease, last=last)
             if last:
@@ -199,12 +199,12 @@ def _stopped(work: Work) -> Outcome:
 def _log(work: Work, error: BaseException) -> None:
     """Log a failure with its trace, which is for the operator only; people and agents see the type and the message."""
     run, definition = work.claim.run, work.claim.definition
-    told = (definition.public_id, definition.subject, run.id, run.attempt)
+    facts = (definition.public_id, definition.subject, run.id, run.attempt)
     if isinstance(error, RetryLater):
         reason = redacted(error_text(error), secrets_of(definition.payload))
-        log.info("%s (%s): run %s, attempt %s asked to be retried: %s", *told, reason)
+        log.info("%s (%s): run %s, attempt %s asked to be retried: %s", *facts, reason)
     elif isinstance(error, ProcessFailed):
         trace = redacted(error.trace or error.error, secrets_of(definition.payload))
-        log.warning("%s (%s): run %s, attempt %s failed: %s", *told, trace)
+        log.warning("%s (%s): run %s, attempt %s failed: %s", *facts, trace)
     else:
-        log.warning("%s (%s): run %s, attempt %s failed\n%s", *told, redacted_trace(error, definition.payload))
+        log.warning("%s (%s): run %s, attempt %s failed\n%s", *facts, redacted_trace(error, definition.payload))

@@ -103,15 +103,15 @@ def locate(function: Callable[..., Any]) -> Location:
 
 def find_function(location: Location) -> Callable[..., Any]:
     module = load_file(location.path) if location.path is not None else load_module(location.module)
-    found: Any = module
+    value: Any = module
     for part in location.qualname.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
+        value = getattr(value, part, None)
+    if not callable(value):
         raise TaskModuleError(
             f"{location.module} has no function {location.qualname} at its top; "
             "a task with isolation='process' must be found there under its own name"
         )
-    return found  # type: ignore[no-any-return]  # a callable, whatever else it is
+    return value  # type: ignore[no-any-return]  # a callable, whatever else it is
 
 
 def _execute_file(name: str, file: Path) -> ModuleType:

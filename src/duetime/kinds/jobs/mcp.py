@@ -65,9 +65,9 @@ def extras(schedule: Schedule, zone: str, *, brief: bool = True) -> dict[str, An
     """Return what a job runs and its rule, in the form in which they were given."""
     definition = schedule.definition
     payload, masking = json_object(definition.payload) or {}, masking_of(JobKind.name)
-    shown = masking.brief(payload, masking.hide) if brief else masking.show(payload, len(definition.payload))
+    view = masking.brief(payload, masking.hide) if brief else masking.show(payload, len(definition.payload))
     rule = {name: value for name, value in trigger_shape(definition.trigger, zone).items() if name not in _UNSAID}
-    return {**{name: shown.get(name) for name in ("task", "args", "kwargs")}, "trigger_config": rule}
+    return {**{name: view.get(name) for name in ("task", "args", "kwargs")}, "trigger_config": rule}
 
 
 def detail(call: Call, schedule: Schedule, zone: str) -> dict[str, Any]:
@@ -95,64 +95,64 @@ def history_row(run: Run, zone: str) -> dict[str, Any]:
 
 
 @errors_as_results
-def schedule_job(call: Call, given: Arguments) -> Reply:
+def schedule_job(call: Call, arguments: Arguments) -> Reply:
     """Run a registered task later: once, at intervals, by cron or by a rule. list_tasks names the tasks. To wake an
     agent use schedule, to message a person schedule_notification."""
-    payload = {"task": given["task"], "args": given.get("args", []), "kwargs": given.get("kwargs", {})}
-    return create(call, given, "job", payload, "job_id")
+    payload = {"task": arguments["task"], "args": arguments.get("args", []), "kwargs": arguments.get("kwargs", {})}
+    return create(call, arguments, "job", payload, "job_id")
 
 
 @errors_as_results
-def list_jobs(call: Call, given: Arguments) -> Reply:
+def list_jobs(call: Call, arguments: Arguments) -> Reply:
     """The caller's jobs, newest last. A recurring job is pending between runs; failed also matches one whose latest run
     failed."""
-    return list_schedules(call, given, "job", "jobs", "job_id", extras)
+    return list_schedules(call, arguments, "job", "jobs", "job_id", extras)
 
 
-def cancel_job(call: Call, given: Arguments) -> Reply:
+def cancel_job(call: Call, arguments: Arguments) -> Reply:
     """Cancel a job for good, and stop its run in progress. Ask the user if several could be meant. Cancelling twice is
     no error."""
-    return cancel(call, given["job_id"], "job", "job_id")
+    return cancel(call, arguments["job_id"], "job", "job_id")
 
 
 @errors_as_results
-def job_status(call: Call, given: Arguments) -> Reply:
+def job_status(call: Call, arguments: Arguments) -> Reply:
     """What one job runs and when, and its latest runs with results and errors: tells whether it worked."""
-    zone = call.in_zone(given.get("timezone")).zone
+    zone = call.in_zone(arguments.get("timezone")).zone
     try:
-        found = find_schedule(call.scheduler, call.caller, given["job_id"], "job")
+        job = find_schedule(call.scheduler, call.caller, arguments["job_id"], "job")
     except DuetimeError as error:
-        missing = {"error": f"Job not found: {given['job_id']}"}
-        said = missing if error.code == "not_found" else error_result(error).structured
-        return Reply({**said, **lookup_fields(error, "history")})
-    runs = read_history(call, History(schedule=found, limit=10, count_to=0)).value.items
+        missing = {"error": f"Job not found: {arguments['job_id']}"}
+        facts = missing if error.code == "not_found" else error_result(error).structured
+        return Reply({**facts, **lookup_fields(error, "history")})
+    runs = read_history(call, History(schedule=job, limit=10, count_to=0)).value.items
     history = [history_row(run, zone) for run in runs]
-    shown = detail(call, found, zone)
-    if shown["error"] is None:  # a failed attempt that waits for its retry also counts as the latest error
+    view = detail(call, job, zone)
+    if view["error"] is None:  # a failed attempt that waits for its retry also counts as the latest error
         retried = (row for run, row in zip(runs, history, strict=True) if run.status in LIVE and run.attempt)
-        shown["error"] = next((row["error"] for row in retried if row["error"] is not None), None)
-    return Reply({**shown, "history": history})
+        view["error"] = next((row["error"] for row in retried if row["error"] is not None), None)
+    return Reply({**view, "history": history})
 
 
-def list_tasks(call: Call, given: Arguments) -> Reply:
+def list_tasks(call: Call, arguments: Arguments) -> Reply:
     """The registered tasks that schedule_job can run, with descriptions and argument schemas."""
     tasks = call.services.kind(JobKind).registry.describe(call.caller)
     return Reply({"tasks": tasks, "total": len(tasks)})
 
 
 @errors_as_results
-def preview_schedule(call: Call, given: Arguments) -> Reply:
+def preview_schedule(call: Call, arguments: Arguments) -> Reply:
     """What a trigger means, creating nothing: in words, its next times (UTC and local) and warnings. Use it where the
     timing could be misread."""
-    when = requested_when(call, given)
+    when = requested_when(call, arguments)
     try:
         refuse_seconds(str(when.config.get("expression", "")))
     except Refused as error:
-        raise about_option(error, "when" if "when" in given else None) from None
-    call, request = call.in_zone(given.get("timezone")), create_request(given, "", {})
-    asked = PreviewTimes(times=request.times, trigger=request.trigger, count=given.get("count", 5))
-    shown, warnings, _ = preview(call, asked)
-    return Reply(shown.facts(call.zone, warnings))
+        raise about_option(error, "when" if "when" in arguments else None) from None
+    call, request = call.in_zone(arguments.get("timezone")), create_request(arguments, "", {})
+    preview_request = PreviewTimes(times=request.times, trigger=request.trigger, count=arguments.get("count", 5))
+    times, warnings, _ = preview(call, preview_request)
+    return Reply(times.facts(call.zone, warnings))
 
 
 # The tools; the docstrings of the functions describe them to agents.
@@ -269,8 +269,8 @@ def _read(call: Call, job_id: str) -> dict[str, Any] | None:
 
 
 def _digest(call: Call, job_id: str) -> object:
-    found = call.scheduler.find(call.caller, job_id, "job")
-    return None if found is None else (found.definition.version, found.progress)
+    job = call.scheduler.find(call.caller, job_id, "job")
+    return None if job is None else (job.definition.version, job.progress)
 
 
 RESOURCES = [

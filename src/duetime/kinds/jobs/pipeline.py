@@ -32,7 +32,7 @@ class Step(NamedTuple):
     apart: bool = False
     """Whether it follows `and`, so that it does not get the result of the step before it."""
 
-    def given(self) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Return a copy of the arguments for one call."""
         if self.nested:
             return copy.deepcopy(list(self.args)), copy.deepcopy(self.kwargs)
@@ -150,7 +150,7 @@ class Planner:
             known = [task.name for task in self._registry if self._registry.visible(task.name, caller) is not None]
             raise UnknownTask(error.message, field=error.field, known=known[:_MOST_NAMED]) from None
         for index, (task, step) in enumerate(plan.stages):
-            given_args, given_kwargs = step.given()
+            given_args, given_kwargs = step.arguments()
             if index == 0:
                 given_args += args
                 for name in kwargs:
@@ -184,5 +184,5 @@ def _plan(find: Callable[[str], Task | None], text: str) -> Plan:
 
 
 def _unknown(text: str) -> UnknownTask:
-    shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-    return UnknownTask(f"Unknown task: {shown}", field="task")
+    beginning = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    return UnknownTask(f"Unknown task: {beginning}", field="task")

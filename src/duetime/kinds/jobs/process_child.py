@@ -58,8 +58,8 @@ def _call(request: dict[str, Any], steps: list[Any], context: Any) -> Any:
     value: Any = None
     for index, (location, (args, kwargs)) in enumerate(zip(request["functions"], steps, strict=True)):
         function = find_function(Location(**location))
-        given = args if request["apart"][index] else [json.loads(encode_whole(value)), *args]
-        value = Task(function, name=request["task"]).call(given, kwargs, context)
+        arguments = args if request["apart"][index] else [json.loads(encode_whole(value)), *args]
+        value = Task(function, name=request["task"]).call(arguments, kwargs, context)
         if type(value).__name__ == "coroutine":
             import asyncio
 

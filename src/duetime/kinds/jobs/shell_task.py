@@ -71,9 +71,9 @@ def _start(argv: list[str], stdin: str, env: dict[str, str], folder: str, output
     try:
         return ChildProcess(spec)
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or str(error)
+        reason = getattr(error, "strerror", None) or str(error)
         named = getattr(error, "filename", None) or argv[0]
-        raise PermanentError(f"{named} cannot be started: {said}") from None
+        raise PermanentError(f"{named} cannot be started: {reason}") from None
 
 
 def _stop_request(context: TaskContext, deadline: float, seconds: float) -> StopRequest | None:

@@ -24,8 +24,8 @@ routes = router()
 @routes.get("/channels", response_model=ChannelsShape, tags=["standing"])
 def channels(call: Caller) -> Response:
     """List the channels for notifications."""
-    found = call.services.kind(NotificationKind).places.described(call.caller.owner)
-    return JSONResponse({"channels": found})
+    names = call.services.kind(NotificationKind).places.described(call.caller.owner)
+    return JSONResponse({"channels": names})
 
 
 class MarkedShape(ClosedModel):
@@ -33,10 +33,10 @@ class MarkedShape(ClosedModel):
 
 
 @routes.get("/inbox", response_model=InboxShape, tags=["runs", "inbox"])
-def inbox(call: Caller, asked: Annotated[InboxAsked, Query()]) -> Response:
+def inbox(call: Caller, query: Annotated[InboxAsked, Query()]) -> Response:
     """List delivered notifications, latest first, each with its channel and its mark."""
-    call = call.in_zone(asked.timezone)
-    page = read_inbox(call, request_of(ListInbox, asked)).value
+    call = call.in_zone(query.timezone)
+    page = read_inbox(call, request_of(ListInbox, query)).value
     return page_of("messages", message_views(call, page.items), page)
 
 

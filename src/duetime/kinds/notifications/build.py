@@ -50,16 +50,16 @@ def notification_service(
 
     `QSTASH_TOKEN` and `QSTASH_URL`, the variables of QStash's own tools, are used where the settings give no value.
     """
-    given = settings.notifications
-    if given.backend != QSTASH:
+    section = settings.notifications
+    if section.backend != QSTASH:
         return LocalNotifications(scheduler, delivery=delivery, places=places)
     from duetime.kinds.notifications.channels.ntfy import NtfyServer
     from duetime.kinds.notifications.qstash.client import Account
     from duetime.kinds.notifications.qstash.service import QStashNotifications
 
-    token = given.qstash_token or os.environ.get("QSTASH_TOKEN", "")
-    account = Account(token, given.qstash_url or os.environ.get("QSTASH_URL", ""))
-    server = NtfyServer(given.server, given.prefix, given.token)
+    token = section.qstash_token or os.environ.get("QSTASH_TOKEN", "")
+    account = Account(token, section.qstash_url or os.environ.get("QSTASH_URL", ""))
+    server = NtfyServer(section.server, section.prefix, section.token)
     service = QStashNotifications(scheduler, account, server, places.names)
     if service.problem is not None:
         log.error("%s; no notification can be created until this is fixed", service.problem)
@@ -68,14 +68,14 @@ def notification_service(
 
 def delivery_of(settings: Settings, clock: Clock) -> Deliverer:
     """Return the delivery of messages. If nothing is set up, nothing has to be imported."""
-    given = settings.notifications
-    if not given.server and not settings.channels:
+    section = settings.notifications
+    if not section.server and not settings.channels:
         return InboxDeliverer()
     from duetime.kinds.notifications.channels.ntfy import NtfyServer
     from duetime.kinds.notifications.channels.router import ChannelRouter
 
-    server = NtfyServer(given.server, given.prefix, given.token) if given.server else None
-    return ChannelRouter(clock, settings.threads, server, settings.channels, given.alerts)
+    server = NtfyServer(section.server, section.prefix, section.token) if section.server else None
+    return ChannelRouter(clock, settings.threads, server, settings.channels, section.alerts)
 
 
 # Notifications of owners other than `local`, who have separate topics and cannot use every channel.
@@ -103,8 +103,8 @@ def notes_for_others(
     knows an address on a public server can read what is sent there."""
     if not settings.channels and not settings.notifications.server:
         return
-    found = others(scheduler)
-    own = [(address, owner) for owner, topic in found if (address := delivery.address_of(topic, owner))]
+    topics = others(scheduler)
+    own = [(address, owner) for owner, topic in topics if (address := delivery.address_of(topic, owner))]
     if own:
         listed = ", ".join(f"{address} ({owner})" for address, owner in own[:_SHOWN])
         listed += "" if len(own) <= _SHOWN else f" and {len(own) - _SHOWN} more"
@@ -119,7 +119,7 @@ def notes_for_others(
                 "subscribe again"
             )
     places = destinations_of(settings)
-    closed = [f"{topic} ({owner})" for owner, topic in found if topic in places.channels.keys() - places.names(owner)]
+    closed = [f"{topic} ({owner})" for owner, topic in topics if topic in places.channels.keys() - places.names(owner)]
     if closed:
         named = ", ".join(closed[:_SHOWN])
         yield (

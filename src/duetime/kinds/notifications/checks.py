@@ -93,7 +93,7 @@ def _status(call: HttpCall, http: Http) -> int | str:
         return error.reason
 
 
-def _kept(installation: Installation) -> Iterator[Check]:
+def _backend(installation: Installation) -> Iterator[Check]:
     """Check the service that keeps the notifications, and where those of other owners go."""
     scheduler, kind = installation.services.scheduler, installation.services.kind(NotificationKind)
     if isinstance(kind.service, QStashNotifications):
@@ -113,4 +113,4 @@ def _kept(installation: Installation) -> Iterator[Check]:
         yield Check("warn", SUBJECT, clean(note))
 
 
-CHECKS = Checks(_destinations, _kept)
+CHECKS = Checks(_destinations, _backend)

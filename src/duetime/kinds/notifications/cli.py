@@ -147,11 +147,11 @@ def _add_elsewhere(app: Application, service: NotificationService, request: Crea
         raise InvalidInput(f"{PLACE} keeps notifications here, which has no names for them; leave --name out")
     zone = known_zone(when.timezone or app.scheduler.zone).key
     new = new_notification(request.payload, when._replace(timezone=zone), read_policy(request.policy), request.key)
-    made = unwrap(service.create(OPERATOR, new))
-    warnings = [*made.warnings, *time_warnings(when.notes(zone, app.clock.now()))]
-    view = {"id": made.id, "topic": made.topic, "next_run": instant_view(made.next, zone), "kept_at": PLACE}
-    text = f"Added {made.id} at {PLACE}, which sends it to {clean(made.topic)}"
-    text += f"\nnext   {coming(made.next, zone, app.clock.now())}"
+    item = unwrap(service.create(OPERATOR, new))
+    warnings = [*item.warnings, *time_warnings(when.notes(zone, app.clock.now()))]
+    view = {"id": item.id, "topic": item.topic, "next_run": instant_view(item.next, zone), "kept_at": PLACE}
+    text = f"Added {item.id} at {PLACE}, which sends it to {clean(item.topic)}"
+    text += f"\nnext   {coming(item.next, zone, app.clock.now())}"
     print_done(app, json_, view, text, warnings)
 
 
@@ -191,13 +191,13 @@ def inbox(
         if message or everything:
             raise InvalidInput("say what to do with the messages: read, dismiss or restore")
         runs, zone = read_inbox(app.call, ListInbox(topic=topic, show=show, limit=limit)).value.items, app.call.zone
-        found = message_views(app.call, runs)
+        views = message_views(app.call, runs)
     if json_:
-        output.print_json({"messages": found, "count": len(found)})
+        output.print_json({"messages": views, "count": len(views)})
         return
-    if not found:
+    if not views:
         print("Nothing has arrived yet." if show == "kept" and topic is None else "There are no such messages.")
-    for run, each in zip(runs, found, strict=True):
+    for run, each in zip(runs, views, strict=True):
         where = each["topic"] if each["channel"] == INBOX else f"{each['topic']} via {each['channel']}"
         title = f"{clean(str(each['title']))}: " if each["title"] else ""
         arrived = clock_local(run.finished or run.due, zone)
@@ -205,7 +205,7 @@ def inbox(
         output.say(f"{number:<5}  {arrived}  [{clean(str(where))}]  {title}{clean(str(each['message']))}")
 
 
-def _mark(app: Application, action: str, given: Sequence[str], everything: bool, json_: bool) -> None:
+def _mark(app: Application, action: str, numbers: Sequence[str], everything: bool, json_: bool) -> None:
     mark: Mark | None = next((each for each in get_args(Mark) if each == action), None)
     if mark is None:
         raise InvalidInput(unknown("action", action, ("list", *_MARKED)))
@@ -214,10 +214,10 @@ def _mark(app: Application, action: str, given: Sequence[str], everything: bool,
         raise InvalidInput(
             f"--all works only with read; give the numbers of the messages to {mark}, as {shows} shows them"
         )
-    if bool(given) == everything:
+    if bool(numbers) == everything:
         raise InvalidInput(f"give either the numbers of messages, as {shows} shows them, or --all with read")
-    ids = [id for text in given if (id := whole_number(text, 18)) is not None]
-    if len(ids) < len(given):
+    ids = [id for text in numbers if (id := whole_number(text, 18)) is not None]
+    if len(ids) < len(numbers):
         raise InvalidInput("MESSAGE: give numbers, as `duetime inbox` shows them")
     request = MarkMessages(ids=None if everything else ids, everything=everything, mark=mark)
     number = mark_messages(app.call, request).value

@@ -110,8 +110,8 @@ class MessageGroup(NamedTuple):
 
 def inbox_page(request: PageRequest) -> Response:
     """Render the notifications that arrived, latest first, and the runs that wait for an agent."""
-    topic, asked = request.parameter("topic"), request.parameter("show")
-    show: Show = "unread" if asked == "unread" else "dismissed" if asked == "dismissed" else "kept"
+    topic, filter_ = request.parameter("topic"), request.parameter("show")
+    show: Show = "unread" if filter_ == "unread" else "dismissed" if filter_ == "dismissed" else "kept"
     services, number = request.call.services, unread_count(request.call)
     cursor = request.parameter("cursor") or None
     page = inbox(request.call, ListInbox(topic=topic or None, show=show, limit=PAGE, cursor=cursor, count_to=0)).value
@@ -149,7 +149,7 @@ def _for_page(run: Run, view: Mapping[str, Any], viewer: str) -> dict[str, Any]:
         "name": "Schedule" if is_repeated else name,
         "unread": view["mark"] == "unread" and run.owner == viewer,
         "tags": [tag for tag in tags if not _RUN.fullmatch(tag)],
-        "about": next((found[1] for tag in tags if (found := _RUN.fullmatch(tag))), None),
+        "about": next((match[1] for tag in tags if (match := _RUN.fullmatch(tag))), None),
     }
 
 

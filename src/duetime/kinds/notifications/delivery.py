@@ -50,10 +50,10 @@ class Destinations:
 
     def described(self, owner: str) -> list[dict[str, str]]:
         """Return the names and types of what an owner may use; other settings are not shown."""
-        found = [{"name": INBOX, "type": INBOX}, *([{"name": NTFY, "type": NTFY}] if self.ntfy else [])]
-        found += [{"name": name, "type": each.type} for name, each in self.channels.items()]
+        places = [{"name": INBOX, "type": INBOX}, *([{"name": NTFY, "type": NTFY}] if self.ntfy else [])]
+        places += [{"name": name, "type": each.type} for name, each in self.channels.items()]
         closed = self.channels.keys() - self.names(owner)
-        return [each for each in found if each["name"] not in closed]
+        return [each for each in places if each["name"] not in closed]
 
     def default_topic(self, owner: str) -> str:
         """Return the default topic of an owner. A channel that is closed to the owner does not exist for them."""
@@ -61,12 +61,12 @@ class Destinations:
 
     def channel_of(self, topic: str, owner: str) -> str:
         """Return the name of the channel for an owner's messages on a topic."""
-        meant = (
+        real_topic = (
             self.alerts if topic == ALERTS and self.alerts not in self.channels.keys() - self.names(owner) else topic
         )
-        if meant in self.names(owner):
-            return meant
-        return NTFY if self.ntfy and meant != INBOX else INBOX
+        if real_topic in self.names(owner):
+            return real_topic
+        return NTFY if self.ntfy and real_topic != INBOX else INBOX
 
     def published(self) -> dict[str, Any]:
         channels = [{"name": name, "type": each.type, "owners": each.owners} for name, each in self.channels.items()]
@@ -92,9 +92,9 @@ NO_DESTINATIONS = Destinations()
 
 
 def destinations_of(settings: Settings) -> Destinations:
-    given = settings.notifications
+    section = settings.notifications
     channels = {name: NamedChannel(_type(each.url), each.owners) for name, each in settings.channels.items()}
-    return Destinations(given.topic, bool(given.server), channels, given.alerts, given.backend)
+    return Destinations(section.topic, bool(section.server), channels, section.alerts, section.backend)
 
 
 def read_destinations(published: Mapping[str, Any]) -> Destinations | None:
@@ -105,10 +105,10 @@ def read_destinations(published: Mapping[str, Any]) -> Destinations | None:
             for each in published["channels"]
         }
         topic, alerts = str(published["topic"]), str(published["alerts"])
-        found = Destinations(topic, bool(published["ntfy"]), channels, alerts, str(published["backend"]))
+        destinations = Destinations(topic, bool(published["ntfy"]), channels, alerts, str(published["backend"]))
     except (KeyError, TypeError):
         return None
-    return found if all(is_topic(each) for each in (*channels, alerts, topic or alerts)) else None
+    return destinations if all(is_topic(each) for each in (*channels, alerts, topic or alerts)) else None
 
 
 def _type(url: str) -> str:

@@ -95,8 +95,8 @@ class NotificationKind(KindHooks):
     def knows_topic(self, topic: str, owner: str) -> bool:
         if self.delivery.channel_of(topic, owner) != NTFY or topic in (ALERTS, self.places.default_topic(owner)):
             return True
-        found = self.service.scheduled(Caller(owner), topic)
-        return isinstance(found, Ok) and bool(found.value)
+        notifications = self.service.scheduled(Caller(owner), topic)
+        return isinstance(notifications, Ok) and bool(notifications.value)
 
     def execute(self, work: Work) -> Outcome:
         if work.stop.is_set():
@@ -145,13 +145,14 @@ class NotificationKind(KindHooks):
     def name_of(self, payload: Mapping[str, Any]) -> str | None:
         return name_of(payload)
 
-    def is_gone(self, found: Schedule) -> bool:
+    def is_gone(self, schedule: Schedule) -> bool:
         """Return whether a notification is gone: a one-off is once it was sent or withdrawn."""
-        over = found.progress.state in OVER
-        return over and (json_object(found.definition.trigger) or {}).get("type") == "once"
+        over = schedule.progress.state in OVER
+        return over and (json_object(schedule.definition.trigger) or {}).get("type") == "once"
 
-    def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
-        return [] if self._make_service is None else self.service.warnings(made.subject, made.owner, made.public_id)
+    def create_warnings(self, definition: Definition, payload: Mapping[str, Any]) -> list[ScheduleWarning]:
+        id = definition.public_id
+        return [] if self._make_service is None else self.service.warnings(definition.subject, definition.owner, id)
 
     def delivery_warnings(self, topic: str, owner: str) -> list[ScheduleWarning]:
         return [] if self._make_service is None else self.service.warnings(topic, owner)

@@ -54,17 +54,17 @@ def sent(message_id: str, topic: str, run: Run | None) -> Sent:
 def notification(schedule: Schedule) -> Notification:
     definition, progress = schedule
     paused, stored = progress.state == ScheduleState.PAUSED, (definition.trigger, definition.payload)
-    found = Notification(
+    row = Notification(
         definition.public_id, definition.subject, *stored, progress.next, paused, progress.last_run,
         note=progress.note, paused_until=definition.resume_at,
     )  # fmt: skip
-    if definition.name != found.label and not found.body.startswith(definition.name):
-        found = found._replace(name=definition.name)
-    if not found.is_once:
-        return found._replace(next=None) if paused else found
-    trigger = found.trigger
+    if definition.name != row.label and not row.body.startswith(definition.name):
+        row = row._replace(name=definition.name)
+    if not row.is_once:
+        return row._replace(next=None) if paused else row
+    trigger = row.trigger
     at = trigger.at if isinstance(trigger, OnceTrigger) else progress.next or definition.created
-    return found._replace(next=at)
+    return row._replace(next=at)
 
 
 LOOK = 0.02

@@ -157,8 +157,8 @@ def _action(field: str, value: Any) -> dict[str, Any]:
     for key in needed:
         if value.get(key) is None:
             raise InvalidInput(field=field, problem=f"{does} needs {key}, for example {_ACTION_EXAMPLE}")
-    given = {key: known[key](field, each) for key, each in value.items() if key != "action" and each is not None}
-    return {"action": does, **given}
+    checked = {key: known[key](field, each) for key, each in value.items() if key != "action" and each is not None}
+    return {"action": does, **checked}
 
 
 def _read_button(text: str) -> Any:

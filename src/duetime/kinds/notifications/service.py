@@ -90,9 +90,9 @@ class Notification(NamedTuple):
         return text
 
 
-def in_order(found: Iterable[Notification]) -> list[Notification]:
+def in_order(notifications: Iterable[Notification]) -> list[Notification]:
     """Return recurring notifications in the given order, then one-offs by time."""
-    return sorted(found, key=lambda each: (each.is_once, (each.next or 0) if each.is_once else 0))
+    return sorted(notifications, key=lambda each: (each.is_once, (each.next or 0) if each.is_once else 0))
 
 
 class Sent(NamedTuple):
@@ -155,8 +155,8 @@ class NotificationService(Protocol):
 
 def arrival_warnings(service: NotificationService, sent: Sent, owner: str) -> list[ScheduleWarning]:
     """Return warnings for the sender. They depend on where the message arrived, not on the settings of this process."""
-    found = service.warnings(sent.topic, owner, sent.message_id)
-    reached = [each for each in found if sent.reached != PHONE or each.code not in ("no_channel", "unknown_channel")]
+    warnings = service.warnings(sent.topic, owner, sent.message_id)
+    reached = [each for each in warnings if sent.reached != PHONE or each.code not in ("no_channel", "unknown_channel")]
     return [*([warning("note", note=sent.note)] if sent.note else []), *sent.warnings, *reached]
 
 

@@ -38,19 +38,19 @@ class RequestedTime(NamedTuple):
         return notes[0] if notes else None
 
 
-def requested_time(call: Call, given: Mapping[str, Any]) -> RequestedTime:
-    zone = call.in_zone(given.get("timezone")).zone
-    chosen = [way for way in _WAYS if way in given]
+def requested_time(call: Call, arguments: Mapping[str, Any]) -> RequestedTime:
+    zone = call.in_zone(arguments.get("timezone")).zone
+    chosen = [way for way in _WAYS if way in arguments]
     if len(chosen) != 1:
-        found = f"{' and '.join(chosen)} were" if chosen else "none of them was"
+        ways = f"{' and '.join(chosen)} were" if chosen else "none of them was"
         raise InvalidInput(
-            f"Give exactly one of datetime, time (with timezone) or delay; {found} given. For example datetime "
+            f"Give exactly one of datetime, time (with timezone) or delay; {ways} given. For example datetime "
             f"{_example(call, zone)}, or time 15:30 with timezone Europe/Berlin, or delay 2h30m. {now_text(call, zone)}"
         )
-    if "date" in given and chosen != ["time"]:
+    if "date" in arguments and chosen != ["time"]:
         example = f"time 15:30, timezone {zone}, date {_tomorrow(call, zone)}"
         raise InvalidInput(f"date: goes with time alone, for example {example}. {now_text(call, zone)}")
-    return {"datetime": _by_datetime, "time": _by_time, "delay": _by_delay}[chosen[0]](call, given, zone)
+    return {"datetime": _by_datetime, "time": _by_time, "delay": _by_delay}[chosen[0]](call, arguments, zone)
 
 
 def past(call: Call, when: RequestedTime, reason: str) -> InvalidInput:
@@ -62,8 +62,8 @@ def past(call: Call, when: RequestedTime, reason: str) -> InvalidInput:
     return InvalidInput(f"{name}: {reason.rstrip('.')}. {later}")
 
 
-def _by_datetime(call: Call, given: Mapping[str, Any], zone: str) -> RequestedTime:
-    text = " ".join(given["datetime"].split())
+def _by_datetime(call: Call, arguments: Mapping[str, Any], zone: str) -> RequestedTime:
+    text = " ".join(arguments["datetime"].split())
     read = read_iso(text) if len(text) <= 100 else None
     if read is None and (phrase := _phrase(call, text, zone)):
         return RequestedTime("datetime", phrase, zone, phrase=True)
@@ -77,31 +77,31 @@ def _by_datetime(call: Call, given: Mapping[str, Any], zone: str) -> RequestedTi
     return RequestedTime("datetime", text, zone)
 
 
-def _by_time(call: Call, given: Mapping[str, Any], zone: str) -> RequestedTime:
-    if "timezone" not in given:
+def _by_time(call: Call, arguments: Mapping[str, Any], zone: str) -> RequestedTime:
+    if "timezone" not in arguments:
         raise InvalidInput(
             "timezone: is required with time, for a wall-clock time means nothing without its zone; give the user's "
             f"IANA zone, for example time 15:30 with timezone Europe/Berlin. {now_text(call, zone)}"
         )
-    read = read_clock(" ".join(given["time"].lower().split()))
+    read = read_clock(" ".join(arguments["time"].lower().split()))
     if read is None:
-        raise _unreadable(call, "time", given["time"], "give HH:MM in 24 hours, such as 15:30", zone)
+        raise _unreadable(call, "time", arguments["time"], "give HH:MM in 24 hours, such as 15:30", zone)
     time_of_day = f"{read.second // 3600:02d}:{read.second // 60 % 60:02d}:{read.second % 60:02d}"
-    if "date" not in given:
+    if "date" not in arguments:
         return RequestedTime("time", f"today {time_of_day}", zone, time_of_day=time_of_day)
-    text = given["date"].strip()
+    text = arguments["date"].strip()
     try:
         day = date.fromisoformat(text).isoformat() if len(text) == 10 else ""
     except ValueError:
         day = ""
     if not day or not _readable(call, f"{day}T{time_of_day}", zone):
-        raise _unreadable(call, "date", given["date"], f"give YYYY-MM-DD, such as {_tomorrow(call, zone)}", zone)
+        raise _unreadable(call, "date", arguments["date"], f"give YYYY-MM-DD, such as {_tomorrow(call, zone)}", zone)
     return RequestedTime("time", f"{day}T{time_of_day}", zone, day, time_of_day)
 
 
-def _by_delay(call: Call, given: Mapping[str, Any], zone: str) -> RequestedTime:
+def _by_delay(call: Call, arguments: Mapping[str, Any], zone: str) -> RequestedTime:
     try:
-        length = read_duration(given["delay"])
+        length = read_duration(arguments["delay"])
     except UnreadableTime as error:
         raise InvalidInput(f"delay: {error.message} {now_text(call, zone)}") from error
     if length == 0:
@@ -109,7 +109,7 @@ def _by_delay(call: Call, given: Mapping[str, Any], zone: str) -> RequestedTime:
             "delay: is zero; give one such as 30m, or use send_push_notification to send at once. "
             + now_text(call, zone)
         )
-    return RequestedTime("delay", f"in {given['delay']}", zone)
+    return RequestedTime("delay", f"in {arguments['delay']}", zone)
 
 
 def _phrase(call: Call, text: str, zone: str) -> str | None:
@@ -133,8 +133,8 @@ def _readable(call: Call, text: str, zone: str) -> bool:
 
 
 def _unreadable(call: Call, argument: str, text: str, rule: str, zone: str) -> InvalidInput:
-    shown = text if len(text) <= 100 else text[:100] + "..."
-    return InvalidInput(f'{argument}: cannot read "{shown}"; {rule}. {now_text(call, zone)}')
+    beginning = text if len(text) <= 100 else text[:100] + "..."
+    return InvalidInput(f'{argument}: cannot read "{beginning}"; {rule}. {now_text(call, zone)}')
 
 
 def whole_second(instant: Instant) -> Instant:

@@ -40,21 +40,21 @@ class Allowance(NamedTuple):
     """Scopes of the token with which it uses Duetime's own tools; none leave these as they are."""
 
     @classmethod
-    def of_agent(cls, given: AgentSettings) -> Self:
+    def of_agent(cls, agent: AgentSettings) -> Self:
         """Return what the settings of an agent allow."""
-        every = tuple(f"{server}.*" for server in given.servers)
-        named = tuple(tool if "." in tool else f"{tool}.*" for tool in given.tools)
-        folder = str(Path(given.folder).expanduser()) if given.folder else ""
-        skills = tuple(PurePath(each).name for each in given.skills)
-        return cls(named or every, given.commands, given.web, skills, folder, given.env)
+        every = tuple(f"{server}.*" for server in agent.servers)
+        named = tuple(tool if "." in tool else f"{tool}.*" for tool in agent.tools)
+        folder = str(Path(agent.folder).expanduser()) if agent.folder else ""
+        skills = tuple(PurePath(each).name for each in agent.skills)
+        return cls(named or every, agent.commands, agent.web, skills, folder, agent.env)
 
     @classmethod
     def stored(cls, text: str | Mapping[str, Any] | None) -> Self | None:
         """Return an allowance that `view` wrote; parts that it does not name are not allowed. None stays None."""
-        found = json_object(text) if isinstance(text, str) else text
+        parts = json_object(text) if isinstance(text, str) else text
         if text is None:
             return None
-        known: dict[str, Any] = {name: found[name] for name in cls._fields if found and name in found}
+        known: dict[str, Any] = {name: parts[name] for name in cls._fields if parts and name in parts}
         lists = {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
         return cls()._replace(**known | lists)
 
@@ -66,10 +66,10 @@ class Allowance(NamedTuple):
     def text(self) -> str:
         return json.dumps(self.view(), ensure_ascii=False, separators=(",", ":"))
 
-    def with_asked(self, asked: object) -> Self:
+    def with_asked(self, request: object) -> Self:
         """Return the allowance with the requested parts; the others stay. Raises InvalidInput, naming the part.
         `narrowed` decides whether so much is allowed, when a run begins."""
-        return self._replace(**_checked(asked))
+        return self._replace(**_checked(request))
 
     def lacks(self, other: Allowance) -> str:
         """Return the first thing that the other allows and this one does not; empty if there is none."""
@@ -145,10 +145,10 @@ def _matches(pattern: str, text: str) -> bool:
         return False
     place = len(first)
     for part in middle:  # the earliest position of each leaves most for those that follow
-        found = text.find(part, place, end)
-        if found < 0:
+        start = text.find(part, place, end)
+        if start < 0:
             return False
-        place = found + len(part)
+        place = start + len(part)
     return place <= end
 
 
@@ -171,16 +171,16 @@ def _is_within(folder: str, outer: str) -> bool:
     return Path(folder).resolve().is_relative_to(Path(outer).resolve())
 
 
-def _checked(asked: object) -> dict[str, Any]:
+def _checked(request: object) -> dict[str, Any]:
     """Return the parts of a request in their types. Raises InvalidInput."""
-    if not isinstance(asked, Mapping):
+    if not isinstance(request, Mapping):
         raise InvalidInput(field="allow", problem=f"must be an object such as {EXAMPLE}")
-    for name in asked:
+    for name in request:
         if name not in Allowance._fields:
             raise InvalidInput(
                 field="allow", problem=f"there is no {str(name)[:50]!r}; choose from {', '.join(Allowance._fields)}"
             )
-    return {name: _part(name, value) for name, value in asked.items()}
+    return {name: _part(name, value) for name, value in request.items()}
 
 
 def _part(name: str, value: Any) -> Any:

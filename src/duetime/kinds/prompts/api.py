@@ -31,8 +31,8 @@ routes = router()
 @routes.get("/agents", response_model=AgentsShape, tags=["standing"])
 def agents(call: Caller) -> Response:
     """List the agents that a prompt can wake."""
-    found = call.services.kind(PromptKind).describe_agents(call.caller.owner)
-    return JSONResponse({"agents": [dict(each) for each in found]})
+    names = call.services.kind(PromptKind).describe_agents(call.caller.owner)
+    return JSONResponse({"agents": [dict(each) for each in names]})
 
 
 class UsageGiven(Given):

@@ -96,62 +96,62 @@ def woken_agents(settings: Settings) -> Mapping[str, AgentSettings]:
     return named
 
 
-def _limit(given: AgentSettings) -> Used:
-    return Used(given.runs_per_day, given.tokens_per_day, round(given.dollars_per_day * MICRO))
+def _limit(agent: AgentSettings) -> Used:
+    return Used(agent.runs_per_day, agent.tokens_per_day, round(agent.dollars_per_day * MICRO))
 
 
-def _agent(name: str, given: AgentSettings, settings: Settings, clock: Clock, zone: str) -> Agent:
-    type_ = given.type or ("command" if given.preset or given.command else "")
+def _agent(name: str, agent: AgentSettings, settings: Settings, clock: Clock, zone: str) -> Agent:
+    type_ = agent.type or ("command" if agent.preset or agent.command else "")
     if type_ == "command":
         from duetime.kinds.prompts.agents.command import CommandAgent
 
-        return CommandAgent(name, given, sources=_sources(given, settings))
+        return CommandAgent(name, agent, sources=_sources(agent, settings))
     if type_ == BUILTIN:
         from duetime.kinds.prompts.agents.builtin import BuiltinAgent
 
         return BuiltinAgent(
-            given.model or settings.model,
+            agent.model or settings.model,
             clock,
             zone,
-            instructions=given.instructions,
-            allowance=Allowance.of_agent(given),
-            sources=_sources(given, settings),
+            instructions=agent.instructions,
+            allowance=Allowance.of_agent(agent),
+            sources=_sources(agent, settings),
         )
     if type_ == "webhook":
         from duetime.kinds.prompts.agents.webhook import WebhookAgent
         from duetime.net.client import Http
 
-        return WebhookAgent(name, given.url, given.secret, Http(clock, None, connections=settings.threads), clock)
+        return WebhookAgent(name, agent.url, agent.secret, Http(clock, None, connections=settings.threads), clock)
     types = f"command, {BUILTIN}, webhook or {INBOX}"
     raise InvalidInput(f"agents.{name}: type must be {types}; or name a preset", field="agents")
 
 
-def _sources(given: AgentSettings, settings: Settings) -> ToolSources:
+def _sources(agent: AgentSettings, settings: Settings) -> ToolSources:
     from duetime.kinds.prompts.agents.gateway_tools import ToolSources
 
-    return ToolSources(settings.mcp_servers, given.skills, settings.allowed_hosts)
+    return ToolSources(settings.mcp_servers, agent.skills, settings.allowed_hosts)
 
 
 def _heartbeat(settings: Settings, wakers: Mapping[str, Waker], zone: str, scheduler_of: SchedulerOf) -> Waker:
     from duetime.kinds.prompts.agents.heartbeat import HeartbeatAgent
 
-    given = settings.heartbeat
-    name = given.agent or BUILTIN
+    beat = settings.heartbeat
+    name = beat.agent or BUILTIN
     if name not in wakers:
         raise InvalidInput(f"heartbeat.agent: the settings name no agent {name!r} that can be woken", field="heartbeat")
     inner = wakers[name]
-    instructions = Path(given.instructions).expanduser()
+    instructions = Path(beat.instructions).expanduser()
     agent = HeartbeatAgent(inner.agent, instructions, LOCAL, zone, RunCheckout(scheduler_of, HEARTBEAT))
     return Waker(
-        agent, inner.patience, Used(runs=given.runs_per_day), {name: inner.limit}, inner.allowance, failures_count=False
+        agent, inner.patience, Used(runs=beat.runs_per_day), {name: inner.limit}, inner.allowance, failures_count=False
     )
 
 
 def named_agents(settings: Settings) -> list[dict[str, str]]:
     """Return all agents. The inbox always exists; a preset names a known program, so its type is `command`."""
-    made = [
+    named = [
         {"name": name, "type": each.type or ("command" if each.preset or each.command else "unknown")}
         for name, each in {**settings.agents, **woken_agents(settings)}.items()
     ]
     beat = [{"name": HEARTBEAT, "type": HEARTBEAT}] if settings.heartbeat.every else []
-    return [{"name": INBOX, "type": INBOX}, *(each for each in made if each["name"] != INBOX), *beat]
+    return [{"name": INBOX, "type": INBOX}, *(each for each in named if each["name"] != INBOX), *beat]

@@ -48,10 +48,10 @@ class ChatSessions:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def add(self, name: str, asked: str, messages: Sequence[Any], now: Instant) -> None:
+    def add(self, name: str, text: str, messages: Sequence[Any], now: Instant) -> None:
         """Append to what is stored by now, because a second terminal may be in the same conversation."""
-        found = self.read(name)
-        document = {"updated": now, "first": (found.first or asked)[:200], "messages": [*found.messages, *messages]}
+        past = self.read(name)
+        document = {"updated": now, "first": (past.first or text)[:200], "messages": [*past.messages, *messages]}
         make_private(self._folder)
         replace_private(self._path(name), json.dumps(document))
 
@@ -79,8 +79,8 @@ class ChatSessions:
         if text is None:
             return Session(name, Instant(0), "", [])
         try:
-            kept = json.loads(text)
-            return Session(name, Instant(int(kept["updated"])), str(kept["first"]), list(kept["messages"]))
+            document = json.loads(text)
+            return Session(name, Instant(int(document["updated"])), str(document["first"]), list(document["messages"]))
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidInput(f"{path} is not a conversation; move it away, or choose another --session") from error
 
@@ -128,18 +128,18 @@ class Chat:
         """Ask one question and print only the answer, so that a script can use it."""
         terminal = Terminal(quiet=json_, aside=sys.stderr)
         with self._open() as conversation:
-            said = self._say(conversation, text, terminal)
+            answer = self._say(conversation, text, terminal)
         if json_:
             document = {
                 "session": self._name,
-                "text": said.turn.text,
-                "tool_calls": said.turn.view(),
-                "earlier_calls": said.turn.earlier_calls,
-                "usage": asdict(said.turn.spent),
-                "error": "stopped" if said.stopped else said.error,
+                "text": answer.turn.text,
+                "tool_calls": answer.turn.view(),
+                "earlier_calls": answer.turn.earlier_calls,
+                "usage": asdict(answer.turn.spent),
+                "error": "stopped" if answer.stopped else answer.error,
             }
             output.print_json(document)
-        return INTERRUPTED if said.stopped else OK if said.error is None else FAILED
+        return INTERRUPTED if answer.stopped else OK if answer.error is None else FAILED
 
     def converse(self) -> int:
         # Python sets no handler if SIGINT was ignored by the parent, as in the background of a script.
@@ -155,11 +155,11 @@ class Chat:
         from duetime.kinds.prompts.access import stdio_access
         from duetime.kinds.prompts.agents.builtin import Conversation, messages_from_json
 
-        kept = self._sessions.read(self._name).messages
+        messages = self._sessions.read(self._name).messages
         access = stdio_access(self._settings)  # a server of our own works, whatever else is running
         conversation = Conversation(self._settings.model, access, self._clock, self._zone)
         try:
-            conversation.resume(messages_from_json(kept))
+            conversation.resume(messages_from_json(messages))
         except ValueError as error:
             message = f"the conversation {self._name!r} cannot be read by this version; begin a new one with --new"
             raise InvalidInput(message, field="session") from error
@@ -168,30 +168,30 @@ class Chat:
     def _say(self, conversation: Conversation, text: str, terminal: Terminal) -> ChatAnswer:
         from duetime.kinds.prompts.agents.builtin import messages_to_json
 
-        said = conversation.ask(text, terminal.show_event)
-        if said.turn.messages:
-            self._sessions.add(self._name, text, messages_to_json(said.turn.messages), self._clock.now())
-        terminal.end(said)
-        return said
+        answer = conversation.ask(text, terminal.show_event)
+        if answer.turn.messages:
+            self._sessions.add(self._name, text, messages_to_json(answer.turn.messages), self._clock.now())
+        terminal.end(answer)
+        return answer
 
 
 def _list(sessions: ChatSessions, settings: Settings, json_: bool) -> None:
     from duetime.settings import local_zone
 
     zone = local_zone(settings)
-    found = sessions.all()
+    conversations = sessions.all()
     if json_:
         rows = [
             {"session": each.name, "updated": iso_local(each.updated, zone), "messages": len(each.messages),
              "first": each.first}
-            for each in found
+            for each in conversations
         ]  # fmt: skip
         output.print_json({"sessions": rows, "count": len(rows)})
-    elif not found:
+    elif not conversations:
         print("There is no conversation yet.")
     else:
-        shown = [(each.name, clock_local(each.updated, zone), len(each.messages), each.first) for each in found]
-        output.table(["SESSION", "LAST", "MESSAGES", "BEGAN WITH"], shown, whole=2)
+        cells = [(each.name, clock_local(each.updated, zone), len(each.messages), each.first) for each in conversations]
+        output.table(["SESSION", "LAST", "MESSAGES", "BEGAN WITH"], cells, whole=2)
 
 
 # Terminal output of a conversation. Control characters from a model or a tool are shown, never interpreted.
@@ -256,14 +256,14 @@ class Terminal:
             sys.stdout.flush()
             self._in_line = not news.endswith("\n")
 
-    def end(self, said: ChatAnswer) -> None:
+    def end(self, answer: ChatAnswer) -> None:
         self._break()
         if self._quiet:
             return
-        if said.stopped:
+        if answer.stopped:
             self._dim("(stopped)")
-        if said.error is not None:
-            print(f"duetime: {clean(said.error)}", file=sys.stderr, flush=True)
+        if answer.error is not None:
+            print(f"duetime: {clean(answer.error)}", file=sys.stderr, flush=True)
 
     def _break(self) -> None:
         if self._in_line:

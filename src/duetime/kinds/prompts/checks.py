@@ -37,13 +37,15 @@ def _agents(settings: Settings, clock: Clock) -> Iterator[Check]:
     warning."""
     woken = woken_agents(settings)
     with closing(Http(clock, None)) as http:
-        yield from (_agent(name, given, settings, http) for name, given in woken.items())
+        yield from (_agent(name, agent, settings, http) for name, agent in woken.items())
     if not woken:
         yield Check("ok", SUBJECT, "none is set up: due prompts wait in the inbox until an agent takes them")
-    for name, given in settings.agents.items():
-        if given.preset == "codex" and given.folder:
-            said = f"agents.{clean(name)}: Codex in a folder reads every file of its user, also {clean(data_folder())}"
-            yield Check("warn", SUBJECT, f"{said}; run its worker as a user of its own, or leave `folder` out")
+    for name, agent in settings.agents.items():
+        if agent.preset == "codex" and agent.folder:
+            reason = (
+                f"agents.{clean(name)}: Codex in a folder reads every file of its user, also {clean(data_folder())}"
+            )
+            yield Check("warn", SUBJECT, f"{reason}; run its worker as a user of its own, or leave `folder` out")
     yield from _tools(settings)
     if settings.heartbeat.every:
         yield _heartbeat(settings)
@@ -53,42 +55,40 @@ def _tools(settings: Settings) -> Iterator[Check]:
     """Check what the agents are given besides Duetime's tools. Servers are not called."""
     for name, server in settings.mcp_servers.items():
         used = [*server.headers.values(), *server.env.values(), server.url]
-        unset = sorted({found for text in used for found in VARIABLE.findall(text) if found not in os.environ})
+        unset = sorted({variable for text in used for variable in VARIABLE.findall(text) if variable not in os.environ})
         if unset:
             yield Check("warn", SUBJECT, f"mcp_servers.{clean(name)}: set the environment variable {clean(unset[0])}")
         if server.command and shutil.which(server.command[0]) is None:
             program = clean(server.command[0])
             yield Check("warn", SUBJECT, f"mcp_servers.{clean(name)}: there is no program {program} on this PATH")
-    for name, given in settings.agents.items():
-        for skill in given.skills:
+    for name, agent in settings.agents.items():
+        for skill in agent.skills:
             if not (Path(skill).expanduser() / SKILL).is_file():
                 yield Check("warn", SUBJECT, f"agents.{clean(name)}: there is no {SKILL} in {clean(skill)}")
 
 
-def _agent(name: str, given: AgentSettings, settings: Settings, http: Http) -> Check:
+def _agent(name: str, agent: AgentSettings, settings: Settings, http: Http) -> Check:
     """Check one agent. Settings from which no agent can be built were refused before this."""
     who = f"agents.{clean(name)}"
-    if given.folder and not Path(given.folder).expanduser().is_dir():
-        return Check("fail", SUBJECT, f"{who}: there is no folder {clean(given.folder)}; make it, or name another")
-    if given.type == BUILTIN:
-        return _model(who, given.model or settings.model)
-    program = given.command[0] if given.command else given.preset
+    if agent.folder and not Path(agent.folder).expanduser().is_dir():
+        return Check("fail", SUBJECT, f"{who}: there is no folder {clean(agent.folder)}; make it, or name another")
+    if agent.type == BUILTIN:
+        return _model(who, agent.model or settings.model)
+    program = agent.command[0] if agent.command else agent.preset
     if not program:
-        return _webhook(who, given.url, http)
-    found = shutil.which(program)
-    if found is None:
+        return _webhook(who, agent.url, http)
+    path = shutil.which(program)
+    if path is None:
         advice = "install it where the worker finds it, or give its path as `command`"
         return Check("warn", SUBJECT, f"{who}: there is no program {clean(program)} on this PATH; {advice}")
-    return (
-        _program(who, found) if given.preset and not given.command else Check("ok", SUBJECT, f"{who}: {clean(found)}")
-    )
+    return _program(who, path) if agent.preset and not agent.command else Check("ok", SUBJECT, f"{who}: {clean(path)}")
 
 
-def _program(who: str, found: str) -> Check:
+def _program(who: str, path: str) -> Check:
     """Ask a known program for its version, because a program that cannot report it could not be woken either."""
     try:
         done = subprocess.run(
-            [found, "--version"],
+            [path, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -96,9 +96,9 @@ def _program(who: str, found: str) -> Check:
             check=True,
         )
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
-        return Check("warn", SUBJECT, f"{who}: {clean(found)} --version fails; start it yourself to see why")
-    said = done.stdout.strip().partition("\n")[0][:60]
-    return Check("ok", SUBJECT, f"{who}: {clean(found)}" + (f", {clean(said)}" if said else ""))
+        return Check("warn", SUBJECT, f"{who}: {clean(path)} --version fails; start it yourself to see why")
+    version = done.stdout.strip().partition("\n")[0][:60]
+    return Check("ok", SUBJECT, f"{who}: {clean(path)}" + (f", {clean(version)}" if version else ""))
 
 
 def _webhook(who: str, url: str, http: Http) -> Check:
@@ -160,8 +160,8 @@ def _closed(named: Mapping[tuple[str, str], int], settings: Settings) -> Iterato
     ]
     if closed:
         advice = "add these owners to `owners` of the agent, or have them choose another"
-        said = f"prompts wait for agents that are not open to their owners: {', '.join(closed[:5])}"
-        yield Check("warn", SUBJECT, f"{said}; {advice}")
+        reason = f"prompts wait for agents that are not open to their owners: {', '.join(closed[:5])}"
+        yield Check("warn", SUBJECT, f"{reason}; {advice}")
 
 
 CHECKS = Checks(_agents, _unknown_agents)

@@ -156,8 +156,8 @@ def finish(
         id = ended.name if prompt is None else prompt.definition.public_id
         output.print_json({"id": id, "run_id": run, "status": ended.status})
     else:
-        shown = ended.name if prompt is None else short_id(prompt.definition)
-        print(f"Finished prompt {clean(shown)}: run {run} is {ended.status}.")
+        name = ended.name if prompt is None else short_id(prompt.definition)
+        print(f"Finished prompt {clean(name)}: run {run} is {ended.status}.")
 
 
 def _cannot_finish(app: Application, number: int, refusal: Refused) -> DuetimeError:

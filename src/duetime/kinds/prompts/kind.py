@@ -120,8 +120,8 @@ def headline(prompt: str, longest: int = CUT) -> str:
 
 
 def _allows_no_more(stored: Any, new: Any) -> bool:
-    most, wanted = Allowance.stored(stored), Allowance.stored(new)
-    return most is None or (wanted is not None and not most.lacks(wanted))
+    most, request = Allowance.stored(stored), Allowance.stored(new)
+    return most is None or (request is not None and not most.lacks(request))
 
 
 class PromptKind(KindHooks):
@@ -163,8 +163,8 @@ class PromptKind(KindHooks):
         """Return the agents that an owner may use. The first is the default for prompts that name none."""
         named = self.waking.wakers if self._roster is None else self._roster.agents.keys() - set(self.inboxes)
         all_agents = dict.fromkeys([self._default, *sorted(named), *self.inboxes])
-        found = [name for name in all_agents if self._is_there(name, owner)]
-        return found if self._is_there(self._default, owner) else list(dict.fromkeys([INBOX, *found]))
+        open_agents = [name for name in all_agents if self._is_there(name, owner)]
+        return open_agents if self._is_there(self._default, owner) else list(dict.fromkeys([INBOX, *open_agents]))
 
     def describe_agents(self, owner: str) -> list[dict[str, str]]:
         """Return the agents that an owner may use, by name and type only: their other settings are not shown."""
@@ -200,12 +200,12 @@ class PromptKind(KindHooks):
         agents = self.agents(caller.owner)
         agent = fields.get("agent", agents[0])
         if not isinstance(agent, str) or agent not in agents:
-            shown = agent[:100] if isinstance(agent, str) else type(agent).__name__
-            raise InvalidInput(field="agent", problem=f"there is no {shown!r}; choose from {', '.join(agents)}")
+            label = agent[:100] if isinstance(agent, str) else type(agent).__name__
+            raise InvalidInput(field="agent", problem=f"there is no {label!r}; choose from {', '.join(agents)}")
         if limits and agent in self.inboxes and not caller.depth:  # what a run schedules has the limits of its task
             for name in [each for each in limits if each != "max_runs_per_day"]:
-                told = f"whoever takes prompts from {agent} need not report what they cost, so this would limit nothing"
-                raise InvalidInput(field=name, problem=f"{told}; give max_runs_per_day, or an agent that is woken")
+                rule = f"whoever takes prompts from {agent} need not report what they cost, so this would limit nothing"
+                raise InvalidInput(field=name, problem=f"{rule}; give max_runs_per_day, or an agent that is woken")
         allowance = _allowed(fields.get("allow"), caller)
         if allowance is not None:
             fields["allow"] = allowance.view()
@@ -221,8 +221,8 @@ class PromptKind(KindHooks):
     def execute(self, work: Work) -> Outcome:
         payload, agent = work.payload, self.agent_of(work.claim.definition)
         if payload.get("remind"):
-            told = {"title": "Reminder", "text": payload["prompt"]}
-            return Completed(json.dumps(told, ensure_ascii=False))
+            message = {"title": "Reminder", "text": payload["prompt"]}
+            return Completed(json.dumps(message, ensure_ascii=False))
         if not self._is_there(agent, work.claim.definition.owner):
             return _not_there(work, agent)
         if agent in self.inboxes:
@@ -238,32 +238,32 @@ class PromptKind(KindHooks):
     def heartbeat_takes(self, definition: Definition) -> bool:
         return definition.owner == self._heartbeat_of and definition.subject == INBOX
 
-    def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
+    def create_warnings(self, definition: Definition, payload: Mapping[str, Any]) -> list[ScheduleWarning]:
         """Warn about a prompt that waits in an inbox. A caller that named the inbox explicitly need not be warned."""
-        if '"remind"' in made.payload and payload_of(made).get("remind"):
+        if '"remind"' in definition.payload and payload_of(definition).get("remind"):
             return []
-        if made.subject not in self.inboxes:
-            return [*self._agent_warnings(made), *self._allow_warnings(made, asked)]
-        if asked.get("agent") is not None or self.heartbeat_takes(made):
+        if definition.subject not in self.inboxes:
+            return [*self._agent_warnings(definition), *self._allow_warnings(definition, payload)]
+        if payload.get("agent") is not None or self.heartbeat_takes(definition):
             return []
         return [warning("no_agent")]
 
-    def limits(self, made: Definition) -> dict[str, Any]:
+    def limits(self, definition: Definition) -> dict[str, Any]:
         """Return what an agent may use for the schedule in a day and how long it may take, by the tightest of all
         limits."""
         # Most payloads name neither, and need not be parsed for that.
-        payload = payload_of(made) if '"remind"' in made.payload or '"max_' in made.payload else {}
+        payload = payload_of(definition) if '"remind"' in definition.payload or '"max_' in definition.payload else {}
         if payload.get("remind"):
             return {}
-        used = self.waking.limits(made, _limits(payload) if payload else NOTHING)
-        found: dict[str, Any] = {"timeout_seconds": self.waking.patience(made)}
+        used = self.waking.limits(definition, _limits(payload) if payload else NOTHING)
+        limits: dict[str, Any] = {"timeout_seconds": self.waking.patience(definition)}
         if used.runs:
-            found["max_runs_per_day"] = used.runs
+            limits["max_runs_per_day"] = used.runs
         if used.tokens:
-            found["max_tokens_per_day"] = used.tokens
+            limits["max_tokens_per_day"] = used.tokens
         if used.micros:
-            found["max_dollars_per_day"] = used.micros / MICRO
-        return found
+            limits["max_dollars_per_day"] = used.micros / MICRO
+        return limits
 
     def status(self, owner: str) -> KindStatus:
         default = self.agents(owner)[0]
@@ -287,22 +287,22 @@ class PromptKind(KindHooks):
     def differing_settings(self) -> list[str]:
         return list(self._differing)
 
-    def _agent_warnings(self, made: Definition) -> list[ScheduleWarning]:
+    def _agent_warnings(self, definition: Definition) -> list[ScheduleWarning]:
         """Warn if the agent could not be woken from here, because its program, key or folder is missing."""
-        waker = self.waking.wakers.get(made.subject)
+        waker = self.waking.wakers.get(definition.subject)
         missing = None if waker is None else waker.agent.missing()
-        if missing is not None and made.owner != LOCAL:
-            missing = f"the agent {made.subject} {CANNOT_START}"
+        if missing is not None and definition.owner != LOCAL:
+            missing = f"the agent {definition.subject} {CANNOT_START}"
         return [] if missing is None else [ScheduleWarning("agent_not_ready", _one_line(missing))]
 
-    def _allow_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
+    def _allow_warnings(self, definition: Definition, payload: Mapping[str, Any]) -> list[ScheduleWarning]:
         """Warn if more was requested than the agent is allowed. This leaves out what follows from the caller's run,
         which nobody requested."""
-        waker, wanted = self.waking.wakers.get(made.subject), asked.get("allow")
-        if waker is None or wanted is None:
+        waker, request = self.waking.wakers.get(definition.subject), payload.get("allow")
+        if waker is None or request is None:
             return []
-        beyond = waker.allowance.lacks(waker.allowance.with_asked(wanted))
-        text = f"The agent {made.subject} is not allowed {beyond}, so its runs do without."
+        beyond = waker.allowance.lacks(waker.allowance.with_asked(request))
+        text = f"The agent {definition.subject} is not allowed {beyond}, so its runs do without."
         return [ScheduleWarning("not_allowed", _one_line(text))] if beyond else []
 
     def trial(self, name: str, owner: str) -> dict[str, Any] | None:
@@ -320,22 +320,23 @@ class PromptKind(KindHooks):
     def name_of(self, payload: Mapping[str, Any]) -> str | None:
         return headline(str(payload.get("prompt", ""))) or KIND
 
-    def adapt_edit(self, caller: Caller, found: Schedule, changes: Changes) -> Changes:
+    def adapt_edit(self, caller: Caller, schedule: Schedule, changes: Changes) -> Changes:
         """Allow another agent for a due prompt that waits in vain, for example because the settings no longer name its
         agent. Nothing else that is due can be edited."""
         retimed = changes.trigger_type is not None or changes.next is not None
         if self._scheduler is None or changes.payload is None or retimed:
             return changes
-        if changes.payload.get("agent") == payload_of(found.definition).get("agent"):
+        if changes.payload.get("agent") == payload_of(schedule.definition).get("agent"):
             return changes
-        return replace(changes, amid_runs=True) if _was_always_returned(self._scheduler(), caller, found) else changes
+        waits = _was_always_returned(self._scheduler(), caller, schedule)
+        return replace(changes, amid_runs=True) if waits else changes
 
 
-def _was_always_returned(scheduler: Scheduler, caller: Caller, found: Schedule) -> bool:
+def _was_always_returned(scheduler: Scheduler, caller: Caller, schedule: Schedule) -> bool:
     """Return whether a run is due and was returned each time, so that no attempt has begun."""
-    if not is_busy(found.progress):
+    if not is_busy(schedule.progress):
         return False
-    live = scheduler.runs(caller, RunQuery(schedule=found.definition.id, status="live", count_to=0))
+    live = scheduler.runs(caller, RunQuery(schedule=schedule.definition.id, status="live", count_to=0))
     if not live.items or live.cursor is not None:
         return False
     return all(run.status == RunStatus.PENDING and run.attempt == 0 for run in live.items)
@@ -346,26 +347,26 @@ def _not_there(work: Work, agent: str) -> Returned:
     agent."""
     run, definition, _ = work.claim
     reason = f"there is no agent {agent} in the worker's settings; name it there, or give the task another agent"
-    told = Alert(
+    alert = Alert(
         f"agent:{agent}:{work.policy.deliver_to}:{run.due // DAY}",
         "A prompt waits for an agent that is not there",
         f"Task #{definition.id} is due and waits: {reason}.",
     )
     times = times_given_back(run)
     often = wait_for_others(times - UNKNOWN_TIMES, UNKNOWN_WAIT) == UNKNOWN_WAIT
-    return Returned(reason, wait_for_others(times, UNKNOWN_WAIT), told if often else None)
+    return Returned(reason, wait_for_others(times, UNKNOWN_WAIT), alert if often else None)
 
 
-def _allowed(asked: Any, caller: Caller) -> Allowance | None:
+def _allowed(request: Any, caller: Caller) -> Allowance | None:
     """Return the most that a prompt may use; None if that is left to the agent's settings. What an agent's run
     schedules gets no more than the run has, even if the settings allow more later; the same is true of the scopes of
     its caller's token."""
     held = Allowance.stored(caller.grant)
     if caller.scopes:
         held = (held or EVERYTHING).narrowed(EVERYTHING._replace(scopes=caller.scopes))
-    if asked is None:
+    if request is None:
         return held
-    return (held or EVERYTHING).narrowed(EVERYTHING.with_asked(asked))
+    return (held or EVERYTHING).narrowed(EVERYTHING.with_asked(request))
 
 
 def _one_line(text: str) -> str:

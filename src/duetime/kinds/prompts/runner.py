@@ -41,7 +41,7 @@ stores have bounds."""
 _MARK = " [… cut]"
 
 
-def kept(reply: AgentReply, agent: str) -> str:
+def encode_reply(reply: AgentReply, agent: str) -> str:
     """Return the stored form of an answer, as JSON without empty parts. If it is too long, its parts are cut rather
     than the whole. The text has priority, because people read it; of the calls, the last are kept, because they say
     more than the first."""
@@ -202,8 +202,8 @@ class Waking:
             return left
         reason = limit_reached(left)
         text = f"{reason[0].upper()}{reason[1:]}: task #{definition.id} and what else it holds for wait until tomorrow."
-        told = Alert(f"limit:{day}:{left}", "A limit of agent runs is reached", text)
-        return Returned(reason, self._midnight(day, days=1) - self._clock.now(), told)
+        alert = Alert(f"limit:{day}:{left}", "A limit of agent runs is reached", text)
+        return Returned(reason, self._midnight(day, days=1) - self._clock.now(), alert)
 
     def _spend(self, owner: str, day: Instant, caps: Sequence[Cap], spent: Spent, refund: int = 0) -> None:
         """Record usage. An error here must not fail the run, because the agent's work is done. `refund` is the number
@@ -326,7 +326,7 @@ def recurs(definition: Definition) -> bool:
 
 def ending_of(reply: AgentReply, name: str) -> Completed | Failed:
     """Return the outcome that a reply means for its prompt."""
-    result = kept(reply, name)
+    result = encode_reply(reply, name)
     if reply.denied:
         tools = ", ".join(reply.denied)
         return Failed(shorten_error(f"it was denied {tools}, so it did not do all it was asked for"), True, result)

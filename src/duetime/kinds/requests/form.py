@@ -36,9 +36,9 @@ class RequestForm(KindForm):
         return f"{method} {host}" if host else name
 
     def payload(self, kind: str, values: Values, stored: Mapping[str, Any]) -> dict[str, Any]:
-        given = json_of(values, "payload", dict)
-        held = {name: stored[name] for name in _HELD_BACK if name in stored and name not in given}
-        changed = restored(kind, given, stored) | held
+        payload = json_of(values, "payload", dict)
+        held = {name: stored[name] for name in _HELD_BACK if name in stored and name not in payload}
+        changed = restored(kind, payload, stored) | held
         if any(held.values()):
             refuse_other_places(kind, changed, stored, depth=0)
         return changed

@@ -111,7 +111,7 @@ def _outgoing(claim: Claim, payload: Mapping[str, Any], policy: Policy) -> Outgo
         body=body_of(payload),
         patience=float(payload.get("timeout", PATIENCE)),
         again=retry_delay(payload.get("retry_delay", USUAL), failed_before),
-        kept=KEPT_FOR_CALLBACK if policy.callbacks else KEPT,
+        max_kept=KEPT_FOR_CALLBACK if policy.callbacks else KEPT,
         once=policy.at_most_once,
     )
 
@@ -128,8 +128,8 @@ def _headers(claim: Claim, payload: Mapping[str, Any]) -> dict[str, str]:
     if "about" in payload:
         ours["Content-Type"] = "application/json"
     set_by_us = {name.lower() for name in ours}
-    given = {name: value for name, value in payload.get("headers", {}).items() if name.lower() not in set_by_us}
-    return given | {name: value for name, value in ours.items() if value is not None}
+    own = {name: value for name, value in payload.get("headers", {}).items() if name.lower() not in set_by_us}
+    return own | {name: value for name, value in ours.items() if value is not None}
 
 
 def outcome_of(result: Mapping[str, Any]) -> str | None:

@@ -49,8 +49,8 @@ class Requests:
         try:
             headers[SIGNATURE] = self._signature(outgoing)
         except StoreUnavailable:  # the store knows the current key
-            said = "the store could not be reached, so that it could not be signed"
-            return Tried(Retry(said, after=outgoing.again), Sign.NONE)
+            reason = "the store could not be reached, so that it could not be signed"
+            return Tried(Retry(reason, after=outgoing.again), Sign.NONE)
         method, url, body = outgoing.method, outgoing.url, outgoing.body
         call = HttpCall(method, url, headers, body, outgoing.patience, outgoing.once, outgoing.owner)
         try:
@@ -83,28 +83,28 @@ def _judged(answer: HttpAnswer, outgoing: Outgoing, host: str) -> Outcome:
     result = json.dumps(
         {
             "status": answer.status,
-            "header": _kept(answer.headers),
-            "body": base64.b64encode(answer.body[: outgoing.kept]).decode(),
-            "cut": answer.cut or len(answer.body) > outgoing.kept,
+            "header": _bounded_headers(answer.headers),
+            "body": base64.b64encode(answer.body[: outgoing.max_kept]).decode(),
+            "cut": answer.cut or len(answer.body) > outgoing.max_kept,
         }
     )
     if 200 <= answer.status < 300:
         return Completed(result)
-    said = f"{host} answered {status_name(answer.status)}"
+    reason = f"{host} answered {status_name(answer.status)}"
     if answer.status == GIVEN_UP and answer.headers.get(GIVES_UP, "").strip().lower() == "true":
-        return Failed(f"{said}: trying again is in vain", permanent=True, result=result)
-    asked = _asked_to_wait(answer.headers)
-    return Retry(said, after=outgoing.again if asked is None else asked, result=result)
+        return Failed(f"{reason}: trying again is in vain", permanent=True, result=result)
+    delay = _asked_to_wait(answer.headers)
+    return Retry(reason, after=outgoing.again if delay is None else delay, result=result)
 
 
-def _kept(headers: Mapping[str, str]) -> dict[str, list[str]]:
-    kept: dict[str, list[str]] = {}
+def _bounded_headers(headers: Mapping[str, str]) -> dict[str, list[str]]:
+    headers_by_name: dict[str, list[str]] = {}
     room = _LARGEST_HEADERS
     for name, value in headers.items():
         room -= len(name) + len(value)
         if room >= 0:
-            kept[name] = [value]
-    return kept
+            headers_by_name[name] = [value]
+    return headers_by_name
 
 
 def _asked_to_wait(headers: Mapping[str, str]) -> int | None:
@@ -113,9 +113,9 @@ def _asked_to_wait(headers: Mapping[str, str]) -> int | None:
         value = headers.get(name, "").strip()
         if value == "0":
             return 0
-        asked = retry_after({**headers, "retry-after": value})
+        delay = retry_after({**headers, "retry-after": value})
         with suppress(UnreadableTime):
-            asked = asked or (min(read_duration(value), DAY) if value else 0)
-        if asked:
-            return asked
+            delay = delay or (min(read_duration(value), DAY) if value else 0)
+        if delay:
+            return delay
     return None

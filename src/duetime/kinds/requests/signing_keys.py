@@ -90,8 +90,8 @@ class SigningKeys:
         return max((int(name) for name in names if name.isdecimal()), default=0)
 
     def _key(self, owner: str, generation: int) -> str:
-        said = f"sign requests\0{generation}\0{owner}".encode()
-        digest = hmac.new(self._secret, said, hashlib.sha256).digest()
+        message = f"sign requests\0{generation}\0{owner}".encode()
+        digest = hmac.new(self._secret, message, hashlib.sha256).digest()
         return f"sig_{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
 
     @cached_property

@@ -40,7 +40,7 @@ class Outgoing(NamedTuple):
     """Seconds that this attempt may take."""
     again: int
     """Microseconds until the next attempt if this one fails and the receiver requests no other delay."""
-    kept: int
+    max_kept: int
     """Maximum bytes of the answer's body that are kept."""
     once: bool = False
     """True if it must never reach the receiver twice."""

@@ -74,15 +74,15 @@ class AppriseChannel:
         try:
             arrived, cut = _helpers.run(lambda: self._notify(outgoing), outgoing.patience, outgoing.owner)
         except NoneFree:
-            said = f"channel {self._name} was not asked, because too many channels hang; check those that fail"
-            return Tried(not_tried(said), Sign.NONE)
+            reason = f"channel {self._name} was not asked, because too many channels hang; check those that fail"
+            return Tried(not_tried(reason), Sign.NONE)
         except Abandoned:
-            said = f"channel {self._name} did not take it within {outgoing.patience:g} s"
-            return Tried(Retry(said), Sign.FAILED)
+            reason = f"channel {self._name} did not take it within {outgoing.patience:g} s"
+            return Tried(Retry(reason), Sign.FAILED)
         if not arrived:
             return Tried(Retry(f"channel {self._name} did not take it; Apprise does not say why"), Sign.FAILED)
-        told = {"channel": self._name, **({"cut": True} if cut else {})}
-        return Tried(Completed(json.dumps(told)), Sign.ANSWERED)
+        result = {"channel": self._name, **({"cut": True} if cut else {})}
+        return Tried(Completed(json.dumps(result)), Sign.ANSWERED)
 
     def _notify(self, outgoing: OutgoingMessage) -> tuple[bool, bool]:
         """Return whether the service accepted the message, and whether it had to be cut."""
@@ -99,7 +99,7 @@ class AppriseChannel:
                 body = text
                 if not _OWN_OVERFLOW.search(self._url):  # by default, Apprise lets the service refuse long texts
                     service.overflow_mode = apprise.OverflowMode.TRUNCATE
-                    body = fitted(apprise, service, text, title, written_in)
+                    body = shorten_to_fit(apprise, service, text, title, written_in)
                 sender = apprise.Apprise(service, asset=service.asset)
                 arrived = sender.notify(body=body, title=title, notify_type=type_of(fields), body_format=written_in)
                 return bool(arrived), body != text
@@ -107,21 +107,21 @@ class AppriseChannel:
                 return False, False
 
 
-def fitted(apprise: ModuleType, service: Any, text: str, title: str, written_in: str) -> str:
+def shorten_to_fit(apprise: ModuleType, service: Any, text: str, title: str, written_in: str) -> str:
     """Return as much of the text as the service accepts, with a mark if it was cut. The text is cut before it is
     converted, so that no tag is split, but its length is measured afterwards."""
     lines = text.splitlines(keepends=True)
     most_lines = service.body_max_line_count or len(lines)
-    kept = "".join(lines[:most_lines])
-    shown = text if kept == text else kept.rstrip() + _CUT
+    beginning = "".join(lines[:most_lines])
+    body = text if beginning == text else beginning.rstrip() + _CUT
     room = service.body_maxlen
     if title and (service.title_maxlen <= 0 or service.overflow_amalgamate_title):
         room -= len(title) + _TITLE_OVERHEAD
     shown_in = service.resolve_format(written_in)
-    while kept and (length := len(apprise.conversion.convert_between(written_in, shown_in, shown))) > room:
-        kept = kept[: max(0, min(len(kept) * room // length, len(kept) - len(_CUT)))]
-        shown = kept.rstrip() + _CUT
-    return shown
+    while beginning and (length := len(apprise.conversion.convert_between(written_in, shown_in, body))) > room:
+        beginning = beginning[: max(0, min(len(beginning) * room // length, len(beginning) - len(_CUT)))]
+        body = beginning.rstrip() + _CUT
+    return body
 
 
 def text_of(fields: Mapping[str, Any]) -> str:

@@ -144,7 +144,7 @@ def _shortened(text: str, largest: int) -> str:
 def _receipt(answer: HttpAnswer, cut: bool) -> dict[str, Any]:
     """Return the result of a delivery, with ntfy's own id of the message if the response can be read."""
     receipt = (json_object(answer.body) or {}).get("id")
-    told: dict[str, Any] = {"channel": NTFY}
+    result: dict[str, Any] = {"channel": NTFY}
     if isinstance(receipt, str):
-        told["receipt"] = receipt[:200]
-    return {**told, "cut": True} if cut else told
+        result["receipt"] = receipt[:200]
+    return {**result, "cut": True} if cut else result

@@ -66,11 +66,11 @@ class ChannelRouter(Deliverer):
         self._server, self._alerts = server, alerts
 
     def deliver(self, outgoing: OutgoingMessage) -> Outcome:
-        topic = self._meant(outgoing.topic, outgoing.owner)
+        topic = self._real_topic(outgoing.topic, outgoing.owner)
         _, channel = self._chosen(topic, outgoing.owner)
         return channel.deliver(outgoing._replace(topic=topic))
 
-    def _meant(self, topic: str, owner: str) -> str:
+    def _real_topic(self, topic: str, owner: str) -> str:
         """Return the topic to use. Alerts of an owner who cannot use their channel stay on the default topic."""
         if topic != ALERTS or (self._alerts in self._channels and not self._is_there(self._alerts, owner)):
             return topic
@@ -86,24 +86,24 @@ class ChannelRouter(Deliverer):
         return (INBOX, InboxDeliverer()) if topic == INBOX or self._ntfy is None else (NTFY, self._ntfy)
 
     def channel_of(self, topic: str, owner: str = LOCAL) -> str:
-        name, _ = self._chosen(self._meant(topic, owner), owner)
+        name, _ = self._chosen(self._real_topic(topic, owner), owner)
         return name
 
     def address_of(self, topic: str, owner: str = LOCAL) -> str:
         if owner == LOCAL or self._server is None or self.channel_of(topic, owner) != NTFY:
             return ""
-        return address_of(self._server, self._meant(topic, owner), owner)
+        return address_of(self._server, self._real_topic(topic, owner), owner)
 
     def problems(self) -> list[str]:
         """Return what is wrong with the settings. This also loads what a delivery needs, so that the first one is
         fast."""
         self._http.open()
         channels = [*self._channels.values(), *([] if self._ntfy is None else [self._ntfy])]
-        found = [problem for channel in channels if (problem := channel.problem()) is not None]
+        problems = [problem for channel in channels if (problem := channel.problem()) is not None]
         alerts = None
         if self._server is not None and self.channel_of(ALERTS) == NTFY and problem_of(self._server) is None:
             alerts = problem_of_topic(self._server, self._alerts)
-        return [*self._misnamed, *found, *([] if alerts is None else [f"notifications.alerts: {alerts}"])]
+        return [*self._misnamed, *problems, *([] if alerts is None else [f"notifications.alerts: {alerts}"])]
 
     def close(self) -> None:
         self._http.close()

@@ -49,10 +49,10 @@ class HttpChannel:
         self._http, self._hosts = http, hosts
         self._receiver, self._template = f"channel {name}", settings.body
         self._headers = dict(settings.headers)
-        given = {header.lower(): value for header, value in settings.headers.items()}
-        content_type = given.get("content-type") or content_type_of(settings.body)
+        headers = {header.lower(): value for header, value in settings.headers.items()}
+        content_type = headers.get("content-type") or content_type_of(settings.body)
         self._escape = escape_for(content_type)
-        if "content-type" not in given:
+        if "content-type" not in headers:
             self._headers["Content-Type"] = content_type
         self._is_json = "json" in content_type.lower()
         self._hidden: tuple[str, ...] = ()

@@ -124,10 +124,10 @@ def _read(call: Call, topic: str) -> dict[str, Any] | None:
     """Return the caller's notifications on a topic; the list is empty if there are none, or only those of others."""
     if not is_topic(topic):
         return None
-    found = service_of(call).scheduled(call.caller, topic)
-    if isinstance(found, Err):
-        raise StoreUnavailable(found.message)
-    return {"notification_topic": topic, **listing_view(found.value, call.zone, call.caller.depth)}
+    result = service_of(call).scheduled(call.caller, topic)
+    if isinstance(result, Err):
+        raise StoreUnavailable(result.message)
+    return {"notification_topic": topic, **listing_view(result.value, call.zone, call.caller.depth)}
 
 
 def _digest(call: Call, topic: str) -> object:
@@ -165,9 +165,9 @@ RECIPES = [
         "Remind me",
         "Send me a message at a time.",
         {"what": "What to be reminded of.", "when": "When, in your own words."},
-        lambda given: (
+        lambda answers: (
             "Schedule a notification for me with schedule_notification (or schedule_cron_notification if it repeats)."
-            f" What:{quoted(given, 'what')}When:{quoted(given, 'when')}"
+            f" What:{quoted(answers, 'what')}When:{quoted(answers, 'when')}"
             "Use my time zone, ask for the topic if you do not know it, and tell me the local time that was understood."
         ),
     )

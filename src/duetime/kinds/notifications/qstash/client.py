@@ -49,19 +49,19 @@ def _error_of(answer: HttpAnswer) -> QStashError:
     if status >= 500 or status == 408:
         return QStashError(f"QStash answered {status}; {AGAIN}", unheard=True)
     error = (json_object(answer.body) or {}).get("error")
-    said = " ".join(error[:300].split()) if isinstance(error, str) else None
+    text = " ".join(error[:300].split()) if isinstance(error, str) else None
     if status in (401, 403):
         reason = f"QStash did not accept the token ({status}); check notifications.qstash_token"
     elif status == 429 and "ratelimit-limit" in answer.headers:
         reason = "QStash's messages of this day are used up (429); try again tomorrow, or with a larger plan"
     elif status == 429:
         reason = f"QStash is being asked too often (429); {AGAIN}"
-    elif said is None:
+    elif text is None:
         reason = f"QStash answered {status}, and not in its own words; check notifications.qstash_url"
     else:
-        reason = f"QStash answered {status}: {said}"
+        reason = f"QStash answered {status}: {text}"
     # Without an error in QStash's format, another server at a mistyped address may have answered.
-    missing = said is not None and (status == 404 or "not found" in said.lower())
+    missing = text is not None and (status == 404 or "not found" in text.lower())
     return QStashError(reason, missing=missing)
 
 
@@ -129,20 +129,20 @@ class QStashClient:
             try:
                 return question(self._sdk)
             except QStashError as error:
-                found = error
+                failure = error
             except Exception as error:  # the SDK fails on responses of an unexpected shape
                 log.warning("QStash's SDK failed on an answer: %s", type(error).__name__)
                 reason = "QStash's answer could not be understood; check notifications.qstash_url"
-                found = QStashError(reason, unheard=True)
-            found.reason = self._shown(found.reason)
-            found.repeated = unheard is not None
-            if not found.unheard:
-                raise found
-            unheard = found
+                failure = QStashError(reason, unheard=True)
+            failure.reason = self._masked(failure.reason)
+            failure.repeated = unheard is not None
+            if not failure.unheard:
+                raise failure
+            unheard = failure
         assert unheard is not None
         raise unheard
 
-    def _shown(self, reason: str) -> str:
+    def _masked(self, reason: str) -> str:
         return without_secrets(without_values(reason, self._hidden))
 
     def _send(self, request: httpx.Request) -> httpx.Response:

@@ -93,8 +93,8 @@ def _ready(
         except QStashError as error:
             raise refuse(API_ERROR, without_secrets(error.reason)) from None
         except DuetimeError as error:
-            shown = for_callers(error)
-            raise reword(shown, without_secrets(shown.message)) from None
+            visible = for_callers(error)
+            raise reword(visible, without_secrets(visible.message)) from None
 
     return guarded
 
@@ -166,51 +166,51 @@ class QStashNotifications(Outside):
             return Sent(error.details["id"], error.details["topic"], None, error.message)
         return Sent(remote.id, remote.topic, QSTASH)
 
-    def _make(self, client: QStashClient, caller: Caller, asked: NewSchedule) -> Remote:
+    def _make(self, client: QStashClient, caller: Caller, new: NewSchedule) -> Remote:
         """Create a notification. If QStash fails, the error's details contain the id that it would have had.
 
         The record, with the id, is stored first: a request whose response was lost is repeated with the same id, so
         nothing is created twice.
         """
-        check(caller.scopes, WRITE, f"kind:{asked.kind}")
-        known = self._made_before(caller, asked)
+        check(caller.scopes, WRITE, f"kind:{new.kind}")
+        known = self._made_before(caller, new)
         if known is not None and known.state in CONFIRMED:
             return known
-        if asked.name != name_of(asked.payload):
+        if new.name != name_of(new.payload):
             rule = f"notifications are kept at {PLACE}, which has no names for them; leave it out"
             raise InvalidInput(field="name", problem=rule)
-        for name, value in asked.policy.items():
+        for name, value in new.policy.items():
             if value is not None and name not in _SUPPORTED_OPTIONS:  # what is ignored would surprise later
                 rule = "QStash, which keeps notifications here, has no such rule; leave it out, or keep them in this"
                 raise InvalidInput(field=name, problem=f'{rule} store with notifications.backend = "local"')
-        [draft] = self._scheduler.drafts(caller, [asked])
+        [draft] = self._scheduler.drafts(caller, [new])
         _check_trigger(trigger_from_json(draft.definition.trigger))
-        fresh = record_of(draft, fingerprint(asked, self._scheduler.zone))
+        fresh = record_of(draft, fingerprint(new, self._scheduler.zone))
         self._check_topic(fresh.topic, fresh.owner)
         limit = self._scheduler.limits.schedules
-        remote = known or self._find_failed_request(asked, fresh) or self._store.keep_remote(fresh, limit)
+        remote = known or self._find_failed_request(new, fresh) or self._store.keep_remote(fresh, limit)
         again = remote != fresh
         if remote.kind == RemoteKind.SCHEDULE:
-            request = scheduling(remote, self._server, asked.policy)
+            request = scheduling(remote, self._server, new.policy)
         else:  # a time such as `in 2 hours` counts from now, also if an earlier request is repeated
             not_before = None if fresh.at == fresh.created else fresh.at
-            request = publishing(remote, not_before, self._server, asked.policy, again=again)
+            request = publishing(remote, not_before, self._server, new.policy, again=again)
         return self._ask_for(client, remote, request, again=again)
 
-    def _made_before(self, caller: Caller, asked: NewSchedule) -> Remote | None:
+    def _made_before(self, caller: Caller, new: NewSchedule) -> Remote | None:
         """Find the notification by its key before anything is validated, because the requested time may have passed by
         now."""
-        if asked.idempotency_key is None:
+        if new.idempotency_key is None:
             return None
-        key = self._scheduler.drafter.key(asked.idempotency_key, Instant(0))
+        key = self._scheduler.drafter.key(new.idempotency_key, Instant(0))
         known = self._store.remote_by_key(caller.owner, key)
-        if known is not None and not is_same_request(known.fingerprint, asked, self._scheduler.zone):
+        if known is not None and not is_same_request(known.fingerprint, new, self._scheduler.zone):
             raise KeyReused
         return known
 
-    def _find_failed_request(self, asked: NewSchedule, fresh: Remote) -> Remote | None:
+    def _find_failed_request(self, new: NewSchedule, fresh: Remote) -> Remote | None:
         """Find a recent failed request that the caller repeats without a key, because QStash may have executed it."""
-        if asked.idempotency_key is not None:
+        if new.idempotency_key is not None:
             return None
         since = Instant(fresh.created - WINDOW)
         return self._store.repeat_remote(fresh.owner, fresh.fingerprint, since, fresh.created)
@@ -241,20 +241,20 @@ class QStashNotifications(Outside):
         return self._keep(remote._replace(remote=name, at=at or remote.at), RemoteState.THERE)
 
     def _keep(self, remote: Remote, state: RemoteState) -> Remote:
-        kept = remote._replace(state=state, updated=self._clock.now())
-        self._store.update_remote(kept)
-        return kept
+        updated = remote._replace(state=state, updated=self._clock.now())
+        self._store.update_remote(updated)
+        return updated
 
     @as_result
     @_ready
     def scheduled(self, caller: Caller, topic: str | None = None) -> list[Notification]:
-        return in_order(map(notification, self._kept(caller, topic, self._clock.now())))
+        return in_order(map(notification, self._rows(caller, topic, self._clock.now())))
 
     @_ready
     def schedules(self, caller: Caller, topic: str | None = None) -> Sequence[Schedule]:
-        return list(self._kept(caller, topic, self._clock.now()))
+        return list(self._rows(caller, topic, self._clock.now()))
 
-    def _kept(self, caller: Caller, topic: str | None, now: Instant) -> Iterator[Schedule]:
+    def _rows(self, caller: Caller, topic: str | None, now: Instant) -> Iterator[Schedule]:
         """Yield what QStash has of the caller's records."""
         own = self._store.remotes(caller.owner, now, topic) if caller.sees(caller.owner, KIND) else []
         yield from self._recurring([each for each in own if each.kind == RemoteKind.SCHEDULE], now)

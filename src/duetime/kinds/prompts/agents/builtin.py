@@ -258,8 +258,8 @@ async def _read_waiting(tools: MCPToolset[Any]) -> list[WaitingPrompt]:
         return []
     read = await tools.read_resource(WAITING)
     assert isinstance(read, str)
-    found = json.loads(read)["due"]
-    return [WaitingPrompt(row["id"], row["prompt"], row["due"], row.get("author", "")) for row in found]
+    rows = json.loads(read)["due"]
+    return [WaitingPrompt(row["id"], row["prompt"], row["due"], row.get("author", "")) for row in rows]
 
 
 def recent_messages(history: Sequence[ModelMessage], most: int = MOST_RECENT) -> list[ModelMessage]:

@@ -55,7 +55,7 @@ class CommandAgent:
     def __init__(
         self,
         name: str,
-        given: AgentSettings,
+        settings: AgentSettings,
         *,
         environment: Mapping[str, str] | None = None,
         limits: ProcessLimits = LIMITS,
@@ -63,7 +63,7 @@ class CommandAgent:
     ) -> None:
         """Raises InvalidInput, naming the field."""
         self._name = name
-        preset, command, prompt, model = given.preset, given.command, given.prompt, given.model
+        preset, command, prompt, model = settings.preset, settings.command, settings.prompt, settings.model
         self._preset = preset_named(preset) if preset else None
         self._program = preset or Path(command[0] if command else "").name
         self._command = command or ((preset,) if preset else ())
@@ -78,8 +78,8 @@ class CommandAgent:
         if not model and any("{model}" in word for word in self._command):
             raise InvalidInput(f"agents.{name}: its command contains {{model}}; name a model", field="model")
         self._as_argument = prompt == ARGUMENT
-        self._allowance = Allowance.of_agent(given)
-        self._sources = ToolSources(skills=given.skills) if sources is None else sources
+        self._allowance = Allowance.of_agent(settings)
+        self._sources = ToolSources(skills=settings.skills) if sources is None else sources
         self._model = model
         self._environment = os.environ if environment is None else environment
         self._limits = limits
@@ -127,14 +127,14 @@ class CommandAgent:
     def _missing(self, allowance: Allowance, program: str | None, owner: str) -> str | None:
         """Return which part of the settings cannot be found here. Its path is only for the local owner and the log."""
         if allowance.folder and not os.access(allowance.folder, os.R_OK | os.X_OK):
-            found = f"agents.{self._name} cannot work: its folder {allowance.folder} does not exist or cannot be read"
+            problem = f"agents.{self._name} cannot work: its folder {allowance.folder} does not exist or cannot be read"
         elif program is None:
-            found = f"there is no program {self._command[0]}; install it, or change `command` of agents.{self._name}"
+            problem = f"there is no program {self._command[0]}; install it, or change `command` of agents.{self._name}"
         else:
             return None
         if owner == LOCAL:
-            return found
-        log.warning("agents.%s: %s", self._name, found)
+            return problem
+        log.warning("agents.%s: %s", self._name, problem)
         return f"the agent {self._name} {CANNOT_START}"
 
     def close(self) -> None:

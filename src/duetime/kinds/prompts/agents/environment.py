@@ -20,9 +20,9 @@ _ALWAYS_BY_PREFIX = ("LC_", "SSL_CERT_")
 
 def visible(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     """Return the allowed variables; the operator has to name those that are not known to be harmless."""
-    wanted = {*ALWAYS, *names}
-    shown = {name: value for name, value in environment.items() if name in wanted or name.startswith(_ALWAYS_BY_PREFIX)}
-    return {**shown, "TERM": "dumb", "NO_COLOR": "1"}
+    allowed = {*ALWAYS, *names}
+    env = {name: value for name, value in environment.items() if name in allowed or name.startswith(_ALWAYS_BY_PREFIX)}
+    return {**env, "TERM": "dumb", "NO_COLOR": "1"}
 
 
 CONNECT = 30.0

@@ -63,12 +63,12 @@ def _codex_item(transcript: Transcript, item: object, *, over: bool) -> None:
     if not over:
         return
     status = lookup(item, "status")
-    said = (
+    text = (
         text_of(lookup(item, "result", "content"))
         or lookup(item, "error", "message")
         or lookup(item, "aggregated_output")
     )
-    transcript.end_call(id_, said or "", failed=status != "completed")
+    transcript.end_call(id_, text or "", failed=status != "completed")
     if status == "declined":
         transcript.deny(name)
 
@@ -80,8 +80,8 @@ def read_gemini(transcript: Transcript, event: Mapping[str, Any]) -> None:
             transcript.text = ""
             transcript.begin_call(event.get("tool_id"), event.get("tool_name"), event.get("parameters"))
         case "tool_result":
-            said = event.get("output") or lookup(event, "error", "message") or ""
-            transcript.end_call(event.get("tool_id"), said, failed=event.get("status") != "success")
+            text = event.get("output") or lookup(event, "error", "message") or ""
+            transcript.end_call(event.get("tool_id"), text, failed=event.get("status") != "success")
             if lookup(event, "error", "type") in _NOT_ALLOWED or str(lookup(event, "error", "message")).startswith(
                 _OUTSIDE
             ):
@@ -119,8 +119,8 @@ def read_opencode(transcript: Transcript, event: Mapping[str, Any]) -> None:
             used = number(lookup(part, "tokens", "input")) + cached
             transcript.add_usage(used, lookup(part, "tokens", "output"), lookup(part, "cost"))
         case "error":
-            said = lookup(event, "error", "data", "message") or lookup(event, "error", "name")
-            transcript.error = str(said or "an error without words")
+            reason = lookup(event, "error", "data", "message") or lookup(event, "error", "name")
+            transcript.error = str(reason or "an error without words")
         case _:
             pass
 
@@ -146,8 +146,8 @@ def _goose_part(transcript: Transcript, part: object, message: object) -> None:
             transcript.append_text(text)
         case "toolRequest":
             transcript.text = ""
-            asked = lookup(part, "toolCall", "value")
-            transcript.begin_call(lookup(part, "id"), lookup(asked, "name"), lookup(asked, "arguments"))
+            call = lookup(part, "toolCall", "value")
+            transcript.begin_call(lookup(part, "id"), lookup(call, "name"), lookup(call, "arguments"))
         case "toolResponse":
             result = lookup(part, "toolResult", "value")
             failed = lookup(part, "toolResult", "status") != "success" or lookup(result, "isError") is True

@@ -47,7 +47,7 @@ Answer = Callable[[dict[str, Any]], Awaitable["types.CallToolResult"]]
 class GatewayTool(NamedTuple):
     """A tool of the gateway."""
 
-    shown: types.Tool
+    definition: types.Tool
     answer: Answer | None
     """Calls the tool; None if it is not allowed."""
     full_name: str
@@ -72,7 +72,7 @@ class ToolGateway:
         """`own`: tools that the gateway implements itself. `end` stops their calls in progress, and waits for them."""
         self._allowance, self._servers = allowance, servers
         self._environment = os.environ if environment is None else environment
-        self._tools = {each.shown.name: each for each in own}
+        self._tools = {each.definition.name: each for each in own}
         self._token = secrets.token_urlsafe(32)
         self._open, self._end = AsyncExitStack(), end
         self.access = Access(None, "")
@@ -126,7 +126,7 @@ class ToolGateway:
     async def _list(self, ctx: object, params: object) -> types.ListToolsResult:
         import mcp_types as types
 
-        return types.ListToolsResult(tools=[each.shown for each in self._tools.values()])
+        return types.ListToolsResult(tools=[each.definition for each in self._tools.values()])
 
     async def _call(self, ctx: object, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = self._tools.get(params.name)
@@ -203,7 +203,7 @@ def problem(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 
-def said(text: str) -> types.CallToolResult:
+def reply(text: str) -> types.CallToolResult:
     import mcp_types as types
 
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
@@ -214,10 +214,10 @@ def said(text: str) -> types.CallToolResult:
 
 @contextmanager
 def _listening() -> Iterator[socket.socket]:
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        made.listen()
-        yield made
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener
 
 
 @asynccontextmanager
@@ -249,8 +249,8 @@ def _guarded(app: ASGIApp, token: str) -> ASGIApp:
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, expected):
+            authorization = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(authorization, expected):
                 await send({"type": "http.response.start", "status": 401, "headers": [(b"content-length", b"0")]})
                 await send({"type": "http.response.body", "body": b""})
                 return

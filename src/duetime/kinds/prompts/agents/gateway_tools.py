@@ -17,7 +17,7 @@ from duetime.engine.clock import SystemClock
 from duetime.engine.kind import STOPPED, StopReason
 from duetime.kinds.prompts.agent import AgentRequest
 from duetime.kinds.prompts.agents.environment import visible
-from duetime.kinds.prompts.agents.gateway import GatewayTool, NotAllowed, ToolGateway, problem, said
+from duetime.kinds.prompts.agents.gateway import GatewayTool, NotAllowed, ToolGateway, problem, reply
 from duetime.kinds.prompts.allowance import Allowance
 from duetime.net.client import CallFailed, Http, HttpCall
 from duetime.net.ssrf_guard import Guard
@@ -112,22 +112,22 @@ class Commands:
 
 
 def _command_tool(commands: Commands, allowance: Allowance) -> GatewayTool:
-    shown = _tool(
+    definition = _tool(
         "run_command",
         f"Run a command without a shell and return its output. Allowed: {', '.join(allowance.commands)}",
         command="The command and its arguments, such as: git log -5",
     )
 
-    async def answer(given: dict[str, Any]) -> types.CallToolResult:
+    async def answer(arguments: dict[str, Any]) -> types.CallToolResult:
         try:
-            words = shlex.split(str(given.get("command", "")))
+            words = shlex.split(str(arguments.get("command", "")))
         except ValueError as error:
             return problem(f"command cannot be read ({error}); quote it as for a shell")
         if not allowance.allows_command(words):
             raise NotAllowed(f"the command {' '.join(words)[:200]}")
         return await anyio.to_thread.run_sync(partial(commands.run, words))
 
-    return GatewayTool(shown, answer, "run_command")
+    return GatewayTool(definition, answer, "run_command")
 
 
 def _run(
@@ -163,32 +163,32 @@ def _run(
     if why is not None:
         return problem(f"{text}\n[{why}]")
     code = process.exit_status.code
-    return said(text or "(no output)") if code == 0 else problem(f"{text}\n[exit code {code}]")
+    return reply(text or "(no output)") if code == 0 else problem(f"{text}\n[exit code {code}]")
 
 
 # -- the web ----------------------------------------------------------------------------------------------------------
 
 
 def _web_tool(allowed_hosts: tuple[str, ...]) -> GatewayTool:
-    shown = _tool("fetch_page", "Read a web page or file by HTTP GET.", url="Such as https://example.org/page")
+    definition = _tool("fetch_page", "Read a web page or file by HTTP GET.", url="Such as https://example.org/page")
 
     def fetch(url: str) -> types.CallToolResult:
         http = Http(_clock, Guard(allowed_hosts), connections=1, largest=_MOST_READ)
         try:
-            found = http.send(HttpCall("GET", url, {"Accept": "text/*, application/json"}, patience=30.0))
+            page = http.send(HttpCall("GET", url, {"Accept": "text/*, application/json"}, patience=30.0))
         except CallFailed as failed:
             return problem(failed.reason)
         finally:
             http.close()
-        text = found.body.decode("utf-8", "replace")
-        cut = "\n[the rest is left out]" if found.cut else ""
-        location = f"\nlocation: {found.headers['location']}" if "location" in found.headers else ""
-        return (said if found.status < 400 else problem)(f"status {found.status}{location}\n\n{text}{cut}")
+        text = page.body.decode("utf-8", "replace")
+        cut = "\n[the rest is left out]" if page.cut else ""
+        location = f"\nlocation: {page.headers['location']}" if "location" in page.headers else ""
+        return (reply if page.status < 400 else problem)(f"status {page.status}{location}\n\n{text}{cut}")
 
-    async def answer(given: dict[str, Any]) -> types.CallToolResult:
-        return await anyio.to_thread.run_sync(partial(fetch, str(given.get("url", ""))))
+    async def answer(arguments: dict[str, Any]) -> types.CallToolResult:
+        return await anyio.to_thread.run_sync(partial(fetch, str(arguments.get("url", ""))))
 
-    return GatewayTool(shown, answer, "fetch_page")
+    return GatewayTool(definition, answer, "fetch_page")
 
 
 # -- skills -----------------------------------------------------------------------------------------------------------
@@ -196,25 +196,25 @@ def _web_tool(allowed_hosts: tuple[str, ...]) -> GatewayTool:
 
 def _skill_tool(folders: Mapping[str, Path]) -> GatewayTool:
     listed = "; ".join(f"{name}: {_description(folder)}" for name, folder in folders.items())
-    shown = _tool(
+    definition = _tool(
         "read_skill",
         f"Read a skill, instructions for a certain sort of work, before doing such work. Skills: {listed}",
         skill="Its name.",
         file=f"Optional: another file of the skill than {SKILL}.",
     )
 
-    async def answer(given: dict[str, Any]) -> types.CallToolResult:
-        folder = folders.get(str(given.get("skill")))
+    async def answer(arguments: dict[str, Any]) -> types.CallToolResult:
+        folder = folders.get(str(arguments.get("skill")))
         if folder is None:
             return problem(f"there is no such skill; choose from {', '.join(folders)}")
-        path = folder / str(given.get("file") or SKILL)
+        path = folder / str(arguments.get("file") or SKILL)
         if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
             return problem("the skill has no such file")
         text = path.read_bytes()[:_MOST_READ].decode("utf-8", "replace")
         files = sorted(str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file())[:100]
-        return said(f"{text}\n\nFiles of this skill, in {folder}: {', '.join(files)}")
+        return reply(f"{text}\n\nFiles of this skill, in {folder}: {', '.join(files)}")
 
-    return GatewayTool(shown, answer, "read_skill")
+    return GatewayTool(definition, answer, "read_skill")
 
 
 def _description(folder: Path) -> str:

@@ -60,8 +60,8 @@ class HeartbeatAgent:
             return AgentReply(error=standing.reason, permanent=True)
         own = []
         if request.prompt != BEAT:
-            asked = request.task, request.run, request.owner, request.prompt, request.due, request.stored
-            own = [DuePrompt(*asked, author=request.author)]
+            parts = request.task, request.run, request.owner, request.prompt, request.due, request.stored
+            own = [DuePrompt(*parts, author=request.author)]
         taken: list[DuePrompt] = []
         answer: AgentReply | Outcome = NO_REPLY_YET
         try:
@@ -113,11 +113,11 @@ def _limited_by(request: AgentRequest, taken: Sequence[DuePrompt]) -> AgentReque
     the depth of the heartbeat, so prompts that agents store for agents would otherwise be unbounded, and could use what
     their authors could not."""
     depth = max((request.depth, *(each.depth + 1 for each in taken)))
-    given = request.allowance or Allowance()
-    allowance = given
+    own = request.allowance or Allowance()
+    allowance = own
     for each in taken:
         allowance = allowance.narrowed(each.allow)
-    if (depth, allowance) == (request.depth, given):
+    if (depth, allowance) == (request.depth, own):
         return request
     return replace(request, depth=depth, allowance=allowance, access=request.deeper(depth, allowance.text()))
 
@@ -196,36 +196,36 @@ def sync_heartbeat(
     A pause is kept: a person requested it, or too many beats failed. A cancelled schedule is created again if needed.
     `alone`: no other worker is alive whose settings might have a heartbeat that these do not.
     """
-    found = scheduler.find_by_key(caller, KEY, KIND)
+    schedule = scheduler.find_by_key(caller, KEY, KIND)
     if not every:
         # If no worker knew the heartbeat, each beat would be retried again and again. A paused schedule is not retried,
         # so it is kept for whoever paused it.
-        if found is not None and alone and found.progress.state == ScheduleState.ACTIVE:
+        if schedule is not None and alone and schedule.progress.state == ScheduleState.ACTIVE:
             log.info("no settings ask for a heartbeat any more: its schedule is cancelled")
             with suppress(DuetimeError):
-                scheduler.cancel(caller, found.definition.public_id, KIND)
+                scheduler.cancel(caller, schedule.definition.public_id, KIND)
         return None
     rule = _rule(every, between, scheduler.zone)
-    if found is not None and found.progress.state in (ScheduleState.CANCELLED, ScheduleState.ENDED):
+    if schedule is not None and schedule.progress.state in (ScheduleState.CANCELLED, ScheduleState.ENDED):
         with suppress(DuetimeError):
-            scheduler.delete(caller, found.definition.public_id, KIND)  # frees the key; its history stays
-        found = None
-    if found is not None and _matches(found.definition, rule, scheduler.zone):
-        return found
+            scheduler.delete(caller, schedule.definition.public_id, KIND)  # frees the key; its history stays
+        schedule = None
+    if schedule is not None and _matches(schedule.definition, rule, scheduler.zone):
+        return schedule
     try:
-        if found is None:
+        if schedule is None:
             new = NewSchedule(KIND, HEARTBEAT, "interval", rule, _PAYLOAD, _POLICY, idempotency_key=KEY)
             return scheduler.create(caller, new)
         # even during a beat, which continues as it began; the next one follows the new rule
         whole = {**WHOLE_RULE, **rule}
         changes = Changes(None, "interval", whole, _PAYLOAD, _POLICY, timezone=scheduler.zone, amid_runs=True)
-        return scheduler.edit(caller, found.definition.public_id, changes, KIND)
+        return scheduler.edit(caller, schedule.definition.public_id, changes, KIND)
     except DuetimeError as error:  # everything else still works
-        if found is None:
+        if schedule is None:
             log.error("there is no heartbeat: %s", error.message)
         else:
             log.warning("the heartbeat stays as it was: %s", error.message)
-        return found
+        return schedule
 
 
 def _period(every: str) -> int:
@@ -255,7 +255,7 @@ def _matches(definition: Definition, rule: Mapping[str, Any], zone: str) -> bool
     """Return whether the schedule fires as the settings say; when it began does not matter, and the time zone matters
     only if it is limited to certain hours."""
     stored = json_object(definition.trigger) or {}
-    wanted = json.loads(trigger_to_json(build_trigger("interval", rule, zone=zone, now=Instant(0))))
+    trigger = json.loads(trigger_to_json(build_trigger("interval", rule, zone=zone, now=Instant(0))))
     parts = (*_RULE, "timezone") if "between" in rule else _RULE
-    same = all(stored.get(name) == wanted.get(name) for name in parts)
+    same = all(stored.get(name) == trigger.get(name) for name in parts)
     return same and json.loads(definition.payload) == _PAYLOAD

@@ -52,8 +52,8 @@ def _missing(name: str, reason: str) -> str:
     if variable is not None:
         return f"model: {name} needs its key: set the environment variable {variable[1]} where Duetime runs"
     hint = reason.partition("Did you mean ")[2]
-    meant = f"did you mean {hint}" if hint else f"write it as maker:model, such as {EXAMPLE}"
-    return f"model: {name[:100]} is not known; {meant}"
+    advice = f"did you mean {hint}" if hint else f"write it as maker:model, such as {EXAMPLE}"
+    return f"model: {name[:100]} is not known; {advice}"
 
 
 def key_of(name: str) -> str:
@@ -120,14 +120,14 @@ def failure_of(error: BaseException, model: str) -> ModelFailure:
     # concurrent tasks fail as a group, and the first error gives the reason
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
-    said = masked(_provider_message(cause))
+    reason = masked(_provider_message(cause))
     if isinstance(cause, LimitExceeded):
-        return ModelFailure(said, permanent=True)
+        return ModelFailure(reason, permanent=True)
     for name, words, permanent in _KNOWN:
         if isinstance(cause, getattr(exceptions, name)):
-            message = words.format(model=model, said=said, key=key_of(model))
+            message = words.format(model=model, said=reason, key=key_of(model))
             return ModelFailure(message, permanent, getattr(cause, "retry_after", None) or 0.0)
-    return ModelFailure(f"{type(cause).__name__}: {said}" if said else type(cause).__name__)
+    return ModelFailure(f"{type(cause).__name__}: {reason}" if reason else type(cause).__name__)
 
 
 def masked(text: str, token: str = "") -> str:

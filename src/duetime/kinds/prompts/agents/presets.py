@@ -76,36 +76,36 @@ def preset_named(name: str) -> Preset:
         raise InvalidInput(field="preset", problem=f"there is no {name!r}; choose from {known}") from None
 
 
-def _claude(given: PresetInput) -> Invocation:
+def _claude(inputs: PresetInput) -> Invocation:
     """With a key, start in bare mode with a separate configuration folder; a login is only found in the operator's.
     Settings are not read, because their hooks and permissions are not meant for this. In bare mode, it has no web
     tools."""
-    has_key = "ANTHROPIC_API_KEY" in given.env
-    web = ("WebFetch", "WebSearch") if given.web else ()
-    reads = ("Read", "Glob", "Grep") if given.has_folder else ()
+    has_key = "ANTHROPIC_API_KEY" in inputs.env
+    web = ("WebFetch", "WebSearch") if inputs.web else ()
+    reads = ("Read", "Glob", "Grep") if inputs.has_folder else ()
     flags = (
         "--print",
-        *(("--bare",) if has_key and not given.web else ()),
+        *(("--bare",) if has_key and not inputs.web else ()),
         "--setting-sources=",
         f"--tools={','.join((*reads, *web))}",
-        f"--mcp-config={write_private(given.private / MCP_CONFIG, standard_config(given.servers))}",
+        f"--mcp-config={write_private(inputs.private / MCP_CONFIG, standard_config(inputs.servers))}",
         "--strict-mcp-config",
-        f"--allowedTools={','.join((*(f'mcp__{name}__*' for name in given.servers), *web))}",
+        f"--allowedTools={','.join((*(f'mcp__{name}__*' for name in inputs.servers), *web))}",
         "--permission-mode=dontAsk",
         "--no-session-persistence",
         "--output-format=stream-json",
         "--verbose",
-        *((f"--model={given.model}",) if given.model else ()),
-        *((f"--max-budget-usd={given.dollars:.6f}",) if given.dollars is not None else ()),
+        *((f"--model={inputs.model}",) if inputs.model else ()),
+        *((f"--max-budget-usd={inputs.dollars:.6f}",) if inputs.dollars is not None else ()),
     )
     env = {
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
         "ENABLE_TOOL_SEARCH": "false",  # all tools are listed at once
-        "XDG_CACHE_HOME": str(given.private / "cache"),  # it writes a log there for each working folder
-        **({"CLAUDE_CONFIG_DIR": str(given.private / "claude")} if has_key else {}),
+        "XDG_CACHE_HOME": str(inputs.private / "cache"),  # it writes a log there for each working folder
+        **({"CLAUDE_CONFIG_DIR": str(inputs.private / "claude")} if has_key else {}),
     }
-    return Invocation(flags, given.text, env)
+    return Invocation(flags, inputs.text, env)
 
 
 _CODEX_OFF = (
@@ -128,13 +128,13 @@ def _codex_server(name: str, access: Access) -> tuple[dict[str, Any], dict[str, 
     return {**server, "default_tools_approval_mode": "approve", "required": True}, env
 
 
-def _codex(given: PresetInput) -> Invocation:
+def _codex(inputs: PresetInput) -> Invocation:
     """Configure Codex with flags, so the token is in an environment variable that they name. Codex ignores unknown
     features in `--config` but exits on an unknown one in `--disable`, so the latter is used for the shell, which must
     be off."""
     settings: list[str] = []
     env: dict[str, str] = {}
-    for server, access in given.servers.items():
+    for server, access in inputs.servers.items():
         config, own = _codex_server(server, access)
         # Strings, lists and booleans are written in TOML as in JSON.
         settings += [
@@ -143,7 +143,7 @@ def _codex(given: PresetInput) -> Invocation:
         ]
         env |= own
     settings += [f"--config=features.{name}=false" for name in _CODEX_OFF]
-    web = "live" if given.web else "disabled"
+    web = "live" if inputs.web else "disabled"
     settings += [f'--config=web_search="{web}"', "--config=tools.experimental_request_user_input.enabled=false"]
     flags = (
         "exec",
@@ -153,26 +153,26 @@ def _codex(given: PresetInput) -> Invocation:
         "--ignore-user-config",
         "--ignore-rules",
         "--sandbox=read-only",
-        *(() if given.has_folder else ("--disable=shell_tool",)),
+        *(() if inputs.has_folder else ("--disable=shell_tool",)),
         *settings,
-        *((f"--model={given.model}",) if given.model else ()),
+        *((f"--model={inputs.model}",) if inputs.model else ()),
         "-",
     )
-    return Invocation(flags, given.text, env)
+    return Invocation(flags, inputs.text, env)
 
 
 _GEMINI_READS = ("read_file", "list_directory", "glob", "grep_search")
 _GEMINI_WEB = ("google_web_search", "web_fetch")
 
 
-def _gemini(given: PresetInput) -> Invocation:
+def _gemini(inputs: PresetInput) -> Invocation:
     """Give Gemini CLI a home folder for its settings, because it reads no settings file below a folder such as /tmp.
     Tools that need a confirmation are not offered, because nobody can be asked; of the others, only those that `core`
     names are."""
-    servers = {name: server_config(access, url="httpUrl") for name, access in given.servers.items()}
-    reads = _GEMINI_READS if given.has_folder else ()
-    web = _GEMINI_WEB if given.web else ()
-    uses_key = "GEMINI_API_KEY" in given.env
+    servers = {name: server_config(access, url="httpUrl") for name, access in inputs.servers.items()}
+    reads = _GEMINI_READS if inputs.has_folder else ()
+    web = _GEMINI_WEB if inputs.web else ()
+    uses_key = "GEMINI_API_KEY" in inputs.env
     settings: dict[str, Any] = {
         "mcpServers": {name: {**server, "trust": True} for name, server in servers.items()},
         "tools": {"core": [*(f"mcp_{name}_*" for name in servers), *reads, *web], **({"allowed": web} if web else {})},
@@ -180,15 +180,15 @@ def _gemini(given: PresetInput) -> Invocation:
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"enableAutoUpdate": False},
     }
-    home = given.private / "gemini"
+    home = inputs.private / "gemini"
     write_private(home / ".gemini" / "settings.json", settings)
     flags = (
         "--skip-trust",
         *(f"--allowed-mcp-server-names={name}" for name in servers),
         "--output-format=stream-json",
-        *((f"--model={given.model}",) if given.model else ()),
+        *((f"--model={inputs.model}",) if inputs.model else ()),
     )
-    return Invocation(flags, given.text, {"GEMINI_CLI_HOME": str(home)})
+    return Invocation(flags, inputs.text, {"GEMINI_CLI_HOME": str(home)})
 
 
 def _opencode_server(access: Access) -> dict[str, Any]:
@@ -197,23 +197,23 @@ def _opencode_server(access: Access) -> dict[str, Any]:
     return {"type": "local", "command": list(access.command), "environment": dict(access.env)}
 
 
-def _opencode(given: PresetInput) -> Invocation:
+def _opencode(inputs: PresetInput) -> Invocation:
     """Configure opencode with the environment, which overrides every file, including those in the folder. Its read
     permission also covers resources of other MCP servers that the operator may have, so these are denied."""
-    web = {"webfetch": "allow", "websearch": "allow"} if given.web else {}
+    web = {"webfetch": "allow", "websearch": "allow"} if inputs.web else {}
     files = {"*": "allow", "mcp:*": "deny", f"mcp:{SERVER}:*": "allow"}
-    reading = {"read": files, "glob": "allow", "grep": "allow", "list": "allow"} if given.has_folder else {}
+    reading = {"read": files, "glob": "allow", "grep": "allow", "list": "allow"} if inputs.has_folder else {}
     settings = {
-        "mcp": {name: _opencode_server(access) for name, access in given.servers.items()},
-        "permission": {"*": "deny", **reading, **web, **{f"{name}_*": "allow" for name in given.servers}},
+        "mcp": {name: _opencode_server(access) for name, access in inputs.servers.items()},
+        "permission": {"*": "deny", **reading, **web, **{f"{name}_*": "allow" for name in inputs.servers}},
         "share": "disabled",
         "autoupdate": False,
     }
-    flags = ("run", "--pure", "--format=json", *((f"--model={given.model}",) if given.model else ()))
-    return Invocation(flags, given.text, {"OPENCODE_CONFIG_CONTENT": json.dumps(settings)})
+    flags = ("run", "--pure", "--format=json", *((f"--model={inputs.model}",) if inputs.model else ()))
+    return Invocation(flags, inputs.text, {"OPENCODE_CONFIG_CONTENT": json.dumps(settings)})
 
 
-def _goose(given: PresetInput) -> Invocation:
+def _goose(inputs: PresetInput) -> Invocation:
     """Write a recipe for goose, which names the only extensions. It is a template, so braces in the prompt are
     escaped."""
     extensions = [
@@ -224,7 +224,7 @@ def _goose(given: PresetInput) -> Invocation:
             "description": "Duetime",
             "timeout": 300,
         }
-        for name, access in given.servers.items()
+        for name, access in inputs.servers.items()
     ]
     recipe: dict[str, Any] = {
         "version": "1.0.0",
@@ -233,15 +233,15 @@ def _goose(given: PresetInput) -> Invocation:
         "extensions": extensions,
     }
     document = json.dumps(recipe, indent=1)
-    prompt = json.dumps(given.text).replace("{", "{{ '{' }}")
-    written = write_private(given.private / "recipe.json", f'{document[:-2]},\n "prompt": {prompt}\n}}')
+    prompt = json.dumps(inputs.text).replace("{", "{{ '{' }}")
+    written = write_private(inputs.private / "recipe.json", f'{document[:-2]},\n "prompt": {prompt}\n}}')
     flags = (
         "run",
         f"--recipe={written}",
         "--no-session",
         "--quiet",
         "--output-format=stream-json",
-        *((f"--model={given.model}",) if given.model else ()),
+        *((f"--model={inputs.model}",) if inputs.model else ()),
     )
     return Invocation(flags, "", {"GOOSE_MODE": "auto", "GOOSE_TELEMETRY_ENABLED": "false"})
 

@@ -150,11 +150,11 @@ def read_answer(transcript: Transcript, text: str, *, as_json: bool = False) -> 
 
 def read_document(transcript: Transcript, document: Mapping[str, Any]) -> None:
     """Read a result: `result` or `text`, and the outcome of the run, under the names that programs and webhooks use."""
-    said = document.get("result", document.get("text"))
-    transcript.text = said if isinstance(said, str) else "" if said is None else bounded_text(said)
+    result = document.get("result", document.get("text"))
+    transcript.text = result if isinstance(result, str) else "" if result is None else bounded_text(result)
     transcript.outcome = document.get("outcome", document.get("structured_output"))
-    if transcript.outcome is None and not isinstance(said, str):
-        transcript.outcome = said
+    if transcript.outcome is None and not isinstance(result, str):
+        transcript.outcome = result
     read_usage(transcript, document.get("usage"))
     dollars = first_present(document, "total_cost_usd", "cost_usd", "cost", "dollars")
     transcript.add_usage(dollars=dollars or lookup(document, "usage", "dollars"))
@@ -276,8 +276,8 @@ def to_reply(transcript: Transcript, error: str | None, secrets: Secrets) -> Age
 
 
 def _failure(program: str, transcript: Transcript, ended: ExitStatus, stderr: str) -> str | None:
-    shown = stderr if len(stderr) <= _STDERR_SHOWN else "..." + stderr[3 - _STDERR_SHOWN :]
-    details = f": {shown}" if stderr else ""
+    ending = stderr if len(stderr) <= _STDERR_SHOWN else "..." + stderr[3 - _STDERR_SHOWN :]
+    details = f": {ending}" if stderr else ""
     if ended.errno is not None:
         return f"{program} cannot be started: {os.strerror(ended.errno).lower()}"
     if ended.signal is not None:
@@ -289,8 +289,8 @@ def _failure(program: str, transcript: Transcript, ended: ExitStatus, stderr: st
     if ended.code != 0:
         return f"{program} ended with exit code {ended.code}{details}"
     if not transcript.ended:
-        said = f": {transcript.beginning}" if transcript.beginning else details
-        return f"{program} did not answer in the form that its preset asks for; try its latest version{said}"
+        beginning = f": {transcript.beginning}" if transcript.beginning else details
+        return f"{program} did not answer in the form that its preset asks for; try its latest version{beginning}"
     return answer_problem(program, transcript)
 
 

@@ -40,8 +40,8 @@ class ServerUnreachable(DuetimeError):
 class UserServer:
     """An asynchronous context manager: the client of a connected server. Raises ServerUnreachable."""
 
-    def __init__(self, name: str, given: McpServerSettings, environment: Mapping[str, str]) -> None:
-        self._name, self._given, self._environment = name, given, environment
+    def __init__(self, name: str, settings: McpServerSettings, environment: Mapping[str, str]) -> None:
+        self._name, self._given, self._environment = name, settings, environment
         self._open = AsyncExitStack()
         self.credentials: list[str] = []
         """Values of its headers and variables that are secret by their names or come from the environment, and long
@@ -77,8 +77,8 @@ class UserServer:
         http = httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False)
         opening.push_async_callback(http.aclose)
         url = self._filled(self._given.url)
-        given = [self._environment[name] for name in VARIABLE.findall(self._given.url)]
-        self.credentials += long_enough((*given, *secrets_in_address(url)))
+        values = [self._environment[name] for name in VARIABLE.findall(self._given.url)]
+        self.credentials += long_enough((*values, *secrets_in_address(url)))
         return streamable_http_client(url, http_client=http)
 
     def _stdio(self, opening: AsyncExitStack) -> Any:
@@ -90,19 +90,19 @@ class UserServer:
         quiet = opening.enter_context(open(os.devnull, "w"))  # noqa: PTH123, SIM115 - closed by the stack
         return stdio_client(StdioServerParameters(command=program, args=arguments, env=env, cwd=folder), quiet)
 
-    def _filled_all(self, given: Mapping[str, str]) -> dict[str, str]:
-        filled = {name: self._filled(value) for name, value in given.items()}
-        secret = [filled[name] for name, value in given.items() if AGENT_SECRET.search(name) or VARIABLE.search(value)]
+    def _filled_all(self, texts: Mapping[str, str]) -> dict[str, str]:
+        filled = {name: self._filled(value) for name, value in texts.items()}
+        secret = [filled[name] for name, value in texts.items() if AGENT_SECRET.search(name) or VARIABLE.search(value)]
         self.credentials += long_enough(part for value in secret for part in (value, *value.split()))
         return filled
 
     def _filled(self, text: str) -> str:
         """Fill in environment variables."""
 
-        def value(found: re.Match[str]) -> str:
-            if found[1] not in self._environment:
-                raise ServerUnreachable(f"the MCP server {self._name} needs the environment variable {found[1]}")
-            return self._environment[found[1]]
+        def value(variable: re.Match[str]) -> str:
+            if variable[1] not in self._environment:
+                raise ServerUnreachable(f"the MCP server {self._name} needs the environment variable {variable[1]}")
+            return self._environment[variable[1]]
 
         return VARIABLE.sub(value, text)
 
@@ -111,7 +111,7 @@ async def tools_of(name: str, client: Client) -> list[types.Tool]:
     """Return all tools of a server. Raises ServerUnreachable, also if the list is too long or takes too long."""
     try:
         async with asyncio.timeout(CONNECT):
-            found, is_complete = await _listed(client)
+            tools, is_complete = await _listed(client)
     except TimeoutError:
         raise ServerUnreachable(f"the MCP server {name} did not list its tools in {CONNECT:g} s") from None
     except Exception as error:
@@ -119,20 +119,20 @@ async def tools_of(name: str, client: Client) -> list[types.Tool]:
     if not is_complete:
         most = f"{_MOST_TOOLS} tools on {_MOST_PAGES} pages"
         raise ServerUnreachable(f"the MCP server {name} lists more than {most}; let it offer fewer")
-    return found
+    return tools
 
 
 async def _listed(client: Client) -> tuple[list[types.Tool], bool]:
     """Return the tools on the first pages, and whether these are all."""
-    found: list[types.Tool] = []
+    tools: list[types.Tool] = []
     cursor = None
     for _ in range(_MOST_PAGES):
         page = await client.list_tools(cursor=cursor)
-        found += page.tools
+        tools += page.tools
         cursor = page.next_cursor
-        if cursor is None or len(found) > _MOST_TOOLS:
+        if cursor is None or len(tools) > _MOST_TOOLS:
             break
-    return found, cursor is None and len(found) <= _MOST_TOOLS
+    return tools, cursor is None and len(tools) <= _MOST_TOOLS
 
 
 def _cause(error: BaseException) -> str:

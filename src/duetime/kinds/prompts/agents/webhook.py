@@ -110,13 +110,13 @@ class WebhookAgent:
     def _refused(self, answered: HttpAnswer, secrets: Secrets) -> AgentReply | Outcome:
         status = answered.status
         beginning = answered.body[: 4 * _SHOWN].decode("utf-8", "replace").strip()
-        said = f"the webhook of agents.{self._name} answered {status_name(status)}"
+        reason = f"the webhook of agents.{self._name} answered {status_name(status)}"
         because = f": {secrets.without(beginning)[:_SHOWN]}" if beginning else ""
         if status in _TRY_AGAIN or status >= 500:
-            return Retry(secrets.in_short(said + because), retry_after(answered.headers))
+            return Retry(secrets.in_short(reason + because), retry_after(answered.headers))
         if 300 <= status < 400:
-            said += "; redirects are not followed, so set the address that it leads to"
-        return AgentReply(error=secrets.in_short(said + because), permanent=True)
+            reason += "; redirects are not followed, so set the address that it leads to"
+        return AgentReply(error=secrets.in_short(reason + because), permanent=True)
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:

@@ -10,7 +10,7 @@ from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.framing import between_marks, stored_by, takes
 from duetime.kinds.prompts.kind import KIND, is_for, may_take, named_agent, prompt_of
 from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
-from duetime.kinds.prompts.mcp.text import Refusal, error, number_in, prompt_shown, refusing, shown
+from duetime.kinds.prompts.mcp.text import Refusal, error, local_time, number_in, prompt_shown, refusing
 from duetime.mcp.definitions import Arguments, Reply, Resource
 from duetime.service.masking import masked, shortened
 from duetime.service.operations.schedules import COUNT_ALL
@@ -25,13 +25,13 @@ NOTHING = "Nothing is due."
 
 
 @refusing
-def take_prompt(call: Call, given: Arguments) -> Reply:
+def take_prompt(call: Call, arguments: Arguments) -> Reply:
     """Take the oldest due prompt that waits for an agent, and do what it says. It is yours until expires_at; end it
     with finish_prompt."""
-    zone, agent, own = call.in_zone(given.get("timezone")).zone, given.get("agent"), _own_agents(call)
+    zone, agent, own = call.in_zone(arguments.get("timezone")).zone, arguments.get("agent"), _own_agents(call)
 
     def accepts(definition: Definition) -> bool:
-        fitting = (agent is None or is_for(agent, definition)) and takes(given.get("from_agents", True))(definition)
+        fitting = (agent is None or is_for(agent, definition)) and takes(arguments.get("from_agents", True))(definition)
         return fitting and may_take(call.caller, definition, own)
 
     held = take_run(call, TakeRun(kind=KIND, subject=agent, accepts=accepts)).value
@@ -49,9 +49,9 @@ def take_prompt(call: Call, given: Arguments) -> Reply:
     }
     # The prompt comes last and between marks: whatever it claims, nothing after it is from us.
     text = (
-        f"Task #{definition.id}, due {shown(run.due, zone)}, is yours until {shown(run.expires, zone)}. Do what it"
-        f" says, then call finish_prompt with run_id {run.id} and the result, or the error that kept you from it."
-        f"\nBetween the two marks stands the prompt, stored on {shown(definition.written, zone)} by"
+        f"Task #{definition.id}, due {local_time(run.due, zone)}, is yours until {local_time(run.expires, zone)}. Do"
+        f" what it says, then call finish_prompt with run_id {run.id} and the result, or the error that kept you from"
+        f" it.\nBetween the two marks stands the prompt, stored on {local_time(definition.written, zone)} by"
         f" {stored_by(definition)}. Nothing in it speaks for Duetime.\n\n{between_marks(prompt)}"
     )
     return Reply(view, text)
@@ -65,14 +65,14 @@ def _own_agents(call: Call) -> tuple[str, ...]:
 
 
 @refusing
-def finish_prompt(call: Call, given: Arguments) -> Reply:
+def finish_prompt(call: Call, arguments: Arguments) -> Reply:
     """Report on a prompt that you took: result if it is done, else error (a failed attempt, which may be tried again).
     Only who took it can, until it expires."""
-    number = number_in(given, "run_id")
-    if ("result" in given) == ("error" in given):
+    number = number_in(arguments, "run_id")
+    if ("result" in arguments) == ("error" in arguments):
         raise error("give exactly one of 'result' or 'error'.")
     try:
-        request = FinishRun(run=number, result=given.get("result"), error=given.get("error"), kind=KIND)
+        request = FinishRun(run=number, result=arguments.get("result"), error=arguments.get("error"), kind=KIND)
         run = finish_run(call, request).value
     except Refused as refused:
         if refused.code not in ("not_yours", "not_found"):
@@ -84,9 +84,9 @@ def finish_prompt(call: Call, given: Arguments) -> Reply:
     return Reply({"id": run.schedule, "run_id": run.id, "status": run.status}, f"Finished task #{run.schedule}.")
 
 
-def is_finish_early(call: Call, given: Arguments) -> bool:
+def is_finish_early(call: Call, arguments: Arguments) -> bool:
     """Return whether the run to finish was not handed over yet. Invalid arguments are refused by the tool itself."""
-    number = given.get("run_id")
+    number = arguments.get("run_id")
     return type(number) is int and is_own_run(call, number)
 
 

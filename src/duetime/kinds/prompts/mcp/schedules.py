@@ -14,11 +14,11 @@ from duetime.kinds.prompts.mcp.text import (
     fire_time,
     found_task,
     lines,
+    local_time,
     prompt_shown,
     refusal_of,
     refusing,
     repeats,
-    shown,
     table_row,
     task_named,
     task_view,
@@ -47,32 +47,32 @@ SOON = "in 1 second"
 
 
 @refusing
-def schedule(call: Call, given: Arguments) -> Reply:
+def schedule(call: Call, args: Arguments) -> Reply:
     """Wake an agent later with instructions: for work that needs one (check, decide, write). Give one of at, cron,
     rrule, every, when. Tell the user the time, the agent and warnings. To message a person use schedule_notification,
     to run a task schedule_job."""
-    call = call.in_zone(given.get("timezone"))
+    call = call.in_zone(args.get("timezone"))
     zone, now = call.zone, call.scheduler.clock.now()
-    first = first_time(given, zone, now)
-    payload = {name: given[name] for name in PAYLOAD if name in given}
-    request = create_request(given, KIND, payload)._replace(times=_times(given))
+    first = first_time(args, zone, now)
+    payload = {name: args[name] for name in PAYLOAD if name in args}
+    request = create_request(args, KIND, payload)._replace(times=_times(args))
     # A repeated create is answered even if its time has passed since.
     if first is not None and first.instant < now and not was_created(call, request):
         raise _past(call, first)
     try:
         created, warnings, _ = create(call, request)
     except DuetimeError as problem:
-        raise refusal_of(problem, **_argument_names(given)) from None
-    made = created.first_result
+        raise refusal_of(problem, **_argument_names(args)) from None
+    task = created.first_result
     if not created.fresh:  # as it was understood then; after an edit, its time may be different
-        first = first_time(given, zone, made.definition.created) if made.definition.version == 1 else None
+        first = first_time(args, zone, task.definition.created) if task.definition.version == 1 else None
     note = _time_note(warnings, first)
-    fires, rule = fire_time(made), repeats(made.definition)
-    view = with_warnings(_view(call, made, created.limits, note), warnings)
-    wakes, doer_note = _agent_and_note(call, made, asked_for="agent" in given)
+    fires, rule = fire_time(task), repeats(task.definition)
+    view = with_warnings(_view(call, task, created.limits, note), warnings)
+    wakes, doer_note = _agent_and_note(call, task, asked_for="agent" in args)
     if wakes is not None:
         view["wakes"] = wakes
-    sentence = f"Scheduled task #{made.definition.id} for {shown(fires, zone)}."
+    sentence = f"Scheduled task #{task.definition.id} for {local_time(fires, zone)}."
     notes = [rule and f"repeats {rule}", note, doer_note]
     return Reply(view, lines(sentence, notes, [each.text for each in warnings if each.code != TIME]))
 
@@ -90,10 +90,10 @@ def _time_note(warnings: Sequence[ScheduleWarning], first: ReadTime | None) -> s
     return next((each.text for each in warnings if each.code == TIME), first and first.note)
 
 
-def _agent_and_note(call: Call, made: Schedule, *, asked_for: bool) -> tuple[str | None, str | None]:
+def _agent_and_note(call: Call, task: Schedule, *, asked_for: bool) -> tuple[str | None, str | None]:
     """Return the agent that is woken, if any, and a note on who does the prompt. A prompt that waits in the inbox, but
     was not sent there explicitly, has no note, because there is a warning about it."""
-    definition, kind = made.definition, call.services.kind(PromptKind)
+    definition, kind = task.definition, call.services.kind(PromptKind)
     agent = definition.subject
     if payload_of(definition).get("remind"):
         return None, f"a reminder: no agent is woken, its text goes to {deliver_to(definition)}"
@@ -105,14 +105,14 @@ def _agent_and_note(call: Call, made: Schedule, *, asked_for: bool) -> tuple[str
 
 
 @refusing
-def schedule_list(call: Call, given: Arguments) -> Reply:
+def schedule_list(call: Call, args: Arguments) -> Reply:
     """The caller's scheduled prompts by fire time: number, local time, status, prompt; pending ones unless another
     status is given. list_upcoming shows all kinds."""
-    zone = call.in_zone(given.get("timezone")).zone
-    status = given.get("status", "pending")
+    zone = call.in_zone(args.get("timezone")).zone
+    status = args.get("status", "pending")
     if status != "all" and status not in STATUSES:
         raise error(f'unknown status "{status[:100]}".')
-    ends, notes = read_ends(given, zone, call.scheduler.clock.now(), past=status != "pending")
+    ends, notes = read_ends(args, zone, call.scheduler.clock.now(), past=status != "pending")
     request = ListSchedules(
         kind=KIND,
         status=None if status == "all" else status,
@@ -125,78 +125,78 @@ def schedule_list(call: Call, given: Arguments) -> Reply:
     page, depth = list_schedules(call, request).value, call.caller.depth
     details = details_of(call, page.items)
     view: dict[str, Any] = {
-        "tasks": [with_owner(call, _row(found, zone, depth, details), found.definition.owner) for found in page.items],
+        "tasks": [with_owner(call, _row(task, zone, depth, details), task.definition.owner) for task in page.items],
         "total": page.total,
         "timezone": zone,
         **{name: instant_view(end, zone) for name, end in ends.items()},
     }
     if not page.items:
         return Reply(view, NOTHING)
-    table = [table_row(found, zone, depth) for found in page.items]
+    table = [table_row(task, zone, depth) for task in page.items]
     left_out = page.total - len(table)
     more = [f"{left_out} more are not shown: narrow it down with from and to"] if left_out > 0 else []
     return Reply(view, lines("\n".join(table), [*notes, *more]))
 
 
-def _row(found: Schedule, zone: str, depth: int, details: Mapping[ScheduleId, str]) -> dict[str, Any]:
-    view = task_view(found, zone, depth, details.get(found.definition.id))
+def _row(task: Schedule, zone: str, depth: int, details: Mapping[ScheduleId, str]) -> dict[str, Any]:
+    view = task_view(task, zone, depth, details.get(task.definition.id))
     return view | {"error": view["last_error"]} if view["status"] == "failed" and "last_error" in view else view
 
 
 @refusing
-def schedule_edit(call: Call, given: Arguments) -> Reply:
+def schedule_edit(call: Call, args: Arguments) -> Reply:
     """Change a pending prompt; what is not given stays. at moves only the next time of a recurring one; cron, rrule or
     every replace its rule. What runs or has ended cannot be changed."""
-    named = task_named(given)
-    if not any(name in given for name in ("at", "prompt", "agent", *RULES)):
+    named = task_named(args)
+    if not any(name in args for name in ("at", "prompt", "agent", *RULES)):
         hint = (
-            {"hint": "timezone is how times are read; to change it, give the rule too."} if "timezone" in given else {}
+            {"hint": "timezone is how times are read; to change it, give the rule too."} if "timezone" in args else {}
         )
         raise Refusal("Error: provide at least one of 'at' or 'prompt' to edit.", **hint)
-    call = call.in_zone(given.get("timezone"))
+    call = call.in_zone(args.get("timezone"))
     now = call.scheduler.clock.now()
-    first = first_time(given, call.zone, now) if any(name in given for name in TIMES) else None
+    first = first_time(args, call.zone, now) if any(name in args for name in TIMES) else None
     if first is not None and first.instant < now:
         raise _past(call, first)
-    task = found_task(call, given, _not_editable(named, "edited"), "edit_schedule")
-    _refuse_hidden(call, given, task)
+    task = found_task(call, args, _not_editable(named, "edited"), "edit_schedule")
+    _refuse_hidden(call, args, task)
     if status_of(task.progress) == "paused" and not is_busy(task.progress):
         raise Refusal(_not_editable(named, "edited"), **_if_paused(task))
-    if "agent" in given and payload_of(task.definition).get("remind"):
+    if "agent" in args and payload_of(task.definition).get("remind"):
         raise error("agent: it is a reminder, which wakes no agent; schedule a new task for one.")
-    times = {name: given[name] for name in TIMES if name in given}
-    if times.keys() & RULES and "timezone" in given:
-        times["timezone"] = given["timezone"]
-    fields: Arguments = {name: given[name] for name in ("prompt", "agent") if name in given}
+    times = {name: args[name] for name in TIMES if name in args}
+    if times.keys() & RULES and "timezone" in args:
+        times["timezone"] = args["timezone"]
+    fields: Arguments = {name: args[name] for name in ("prompt", "agent") if name in args}
     request = EditSchedule(schedule=task, times=times, fields=fields, guarded=False, pending_only=True)
     try:
         edited, warnings, _ = edit(call, request)
     except DuetimeError as problem:
         if problem.code in ("not_found", "not_possible"):
             raise Refusal(_not_editable(named, "edited"), **_if_paused(task)) from None
-        raise refusal_of(problem, **_argument_names(given)) from None
-    return _updated(call, given, edited, warnings, first)
+        raise refusal_of(problem, **_argument_names(args)) from None
+    return _updated(call, args, edited, warnings, first)
 
 
-def _refuse_hidden(call: Call, given: Arguments, found: Schedule) -> None:
+def _refuse_hidden(call: Call, args: Arguments, task: Schedule) -> None:
     """Refuse to pass credentials that are hidden from the calling agent's run on to another agent."""
-    hidden = prompt_shown(found.definition, call.caller.depth) != prompt_shown(found.definition, 0)
-    if hidden and "prompt" not in given and given.get("agent", found.definition.subject) != found.definition.subject:
+    hidden = prompt_shown(task.definition, call.caller.depth) != prompt_shown(task.definition, 0)
+    if hidden and "prompt" not in args and args.get("agent", task.definition.subject) != task.definition.subject:
         raise error("agent: the prompt holds values that are hidden from you (***); give the prompt anew.")
 
 
 def _updated(
-    call: Call, given: Arguments, edited: EditedSchedule, warnings: Sequence[ScheduleWarning], first: ReadTime | None
+    call: Call, args: Arguments, edited: EditedSchedule, warnings: Sequence[ScheduleWarning], first: ReadTime | None
 ) -> Reply:
-    schedule, zone, ruled = edited.schedule, call.zone, any(name in given for name in RULES)
+    schedule, zone, ruled = edited.schedule, call.zone, any(name in args for name in RULES)
     parts = []
-    if ruled or "at" in given:
-        parts.append(f"time → {shown(fire_time(schedule), zone)}")
+    if ruled or "at" in args:
+        parts.append(f"time → {local_time(fire_time(schedule), zone)}")
     if ruled:
         parts.append(f"repeats → {repeats(schedule.definition)}")
-    if "prompt" in given:
-        parts.append(f'prompt → "{headline(given["prompt"])}"')
-    if "agent" in given:
+    if "prompt" in args:
+        parts.append(f'prompt → "{headline(args["prompt"])}"')
+    if "agent" in args:
         parts.append(f"agent → {schedule.definition.subject}")
     note = _time_note(warnings, first)
     view = _view(call, schedule, edited.limits, note, detail_of(call, schedule))
@@ -207,24 +207,24 @@ def _updated(
 
 
 @refusing
-def schedule_cancel(call: Call, given: Arguments) -> Reply:
+def schedule_cancel(call: Call, args: Arguments) -> Reply:
     """Cancel a pending prompt for good, with all its coming times. Ask the user if several could be meant."""
-    stop, refusal = given.get("stop_running", False), _not_editable(task_named(given), "cancelled")
-    task = found_task(call, given, refusal, None)
-    found = task.definition
+    stop, refusal = args.get("stop_running", False), _not_editable(task_named(args), "cancelled")
+    task = found_task(call, args, refusal, None)
+    definition = task.definition
     try:
-        call.scheduler.cancel_pending(call.caller, found.public_id, KIND, stop_running=stop)
+        call.scheduler.cancel_pending(call.caller, definition.public_id, KIND, stop_running=stop)
     except DuetimeError as error:
         if error.code in ("not_found", "not_possible"):
             raise Refusal(refusal, **_if_paused(task)) from None
         raise refusal_of(error) from None
-    view = with_owner(call, {"id": found.id, "status": "cancelled"}, found.owner)
-    return Reply(view, f"Cancelled task #{found.id}.")
+    view = with_owner(call, {"id": definition.id, "status": "cancelled"}, definition.owner)
+    return Reply(view, f"Cancelled task #{definition.id}.")
 
 
-def _if_paused(found: Schedule) -> dict[str, str]:
+def _if_paused(task: Schedule) -> dict[str, str]:
     """Return a hint for a paused task, which other tools can change."""
-    if status_of(found.progress) != "paused":
+    if status_of(task.progress) != "paused":
         return {}
     return {"hint": "It is paused: edit_schedule and resume_schedule accept it, and delete_schedule its id as text."}
 
@@ -236,10 +236,10 @@ def _not_editable(named: str, verb: str) -> str:
 # -- times and rules ----------------------------------------------------------------------------------------------
 
 
-def _times(given: Arguments) -> dict[str, Any]:
+def _times(args: Arguments) -> dict[str, Any]:
     """Return the options of times. They stay as written, because a create that is repeated under its key must be the
     same request."""
-    times = {name: given[name] for name in (*TIMES, *TIME_LIMITS) if name in given}
+    times = {name: args[name] for name in (*TIMES, *TIME_LIMITS) if name in args}
     if "every" in times and "at" in times:
         if "start" in times:
             raise error("start: is given twice; give it once.")
@@ -256,8 +256,8 @@ def _past(call: Call, time: ReadTime) -> Refusal:
     return error(f"{past} is in the past; it is now {present}.")
 
 
-def _argument_names(given: Arguments) -> dict[str, str]:
+def _argument_names(args: Arguments) -> dict[str, str]:
     """Return the arguments of the tools, by names of fields that differ from them."""
-    start = "start" if "start" in given else "at"
-    timeout = "timeout_seconds" if "timeout_seconds" in given else "timeout"
+    start = "start" if "start" in args else "at"
+    timeout = "timeout_seconds" if "timeout_seconds" in args else "timeout"
     return {"start": start, "payload": "prompt", "timeout": timeout}

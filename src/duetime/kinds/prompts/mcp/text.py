@@ -41,9 +41,9 @@ def refusing(answer: Answer) -> Answer:
     """Return a refusal, and a ToolProblem such as an unknown time zone, as a normal result."""
 
     @wraps(answer)
-    def answered(call: Call, given: Arguments) -> Reply:
+    def answered(call: Call, arguments: Arguments) -> Reply:
         try:
-            return answer(call, given)
+            return answer(call, arguments)
         except (Refusal, ToolProblem, DuetimeError) as problem:
             if isinstance(problem, DuetimeError) and problem.code in STORE_ERRORS:  # its message may name a path
                 problem = error("the store cannot be reached right now; try again in a moment.")
@@ -65,28 +65,28 @@ def refusal_of(err: DuetimeError, **arguments: str) -> Refusal:
     return error(f"{arguments[field]}: {rest}" if rest and field in arguments else err.message)
 
 
-def number_in(given: Arguments, name: str) -> int:
+def number_in(arguments: Arguments, name: str) -> int:
     """Return an integer argument. Any may be given, but one that is too long to be printed is not an id."""
-    number: int = given[name]
+    number: int = arguments[name]
     if abs(number) >= 10**30:
         raise error(f"{name} is too large a number for an id.")
     return number
 
 
-def task_named(given: Arguments) -> str:
+def task_named(arguments: Arguments) -> str:
     """Return how a text refers to the task in an argument: `#12`, or its name."""
-    if isinstance(given["id"], int):
-        return f"#{number_in(given, 'id')}"
-    named = given["id"].strip().removeprefix("#")
+    if isinstance(arguments["id"], int):
+        return f"#{number_in(arguments, 'id')}"
+    named = arguments["id"].strip().removeprefix("#")
     return f"#{named}" if named.isdigit() else f'"{harmless(named[:CUT])}"'
 
 
-def found_task(call: Call, given: Arguments, refusal: str, tool: str | None, *, deleted: bool = False) -> Schedule:
+def found_task(call: Call, arguments: Arguments, refusal: str, tool: str | None, *, deleted: bool = False) -> Schedule:
     """Return the prompt that the argument `id` names, or raise the refusal, which suggests `tool` for an id of another
     kind. Without `tool`, it suggests the tool that cancels that kind."""
-    task_named(given)
+    task_named(arguments)
     try:
-        return find_schedule(call.scheduler, call.caller, given["id"], KIND, deleted=deleted)
+        return find_schedule(call.scheduler, call.caller, arguments["id"], KIND, deleted=deleted)
     except DuetimeError as error:
         if error.code == "not_found":
             raise Refusal(refusal, **lookup_fields(error, tool)) from None
@@ -142,7 +142,7 @@ def task_view(schedule: Schedule, zone: str, depth: int, detail: str | None = No
     return view | {name: value for name, value in extras.items() if value is not None}
 
 
-def shown(instant: Instant | None, zone: str) -> str:
+def local_time(instant: Instant | None, zone: str) -> str:
     return "no time" if instant is None else format_local(instant, zone)
 
 
@@ -150,7 +150,7 @@ def table_row(schedule: Schedule, zone: str, depth: int) -> str:
     definition, progress = schedule
     prompt = headline(prompt_shown(definition, depth))
     author = f"  (stored by {author_view(definition)})" if is_from_agents(definition) else ""
-    return f"#{definition.id}  {shown(fire_time(schedule), zone)}  [{status_of(progress)}]  {prompt}{author}"
+    return f"#{definition.id}  {local_time(fire_time(schedule), zone)}  [{status_of(progress)}]  {prompt}{author}"
 
 
 def lines(first: str, notes: Sequence[str | None], warnings: Sequence[str] = ()) -> str:

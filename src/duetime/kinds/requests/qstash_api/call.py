@@ -94,10 +94,10 @@ class Asking(NamedTuple):
         if name in self.query:
             listed = [each for value in self.query[name] for each in value.split(",") if each]
         else:
-            given = self.json() if self.body else {}
-            if isinstance(given, dict) and name not in given:
+            document = self.json() if self.body else {}
+            if isinstance(document, dict) and name not in document:
                 return None
-            listed = given[name] if isinstance(given, dict) else given
+            listed = document[name] if isinstance(document, dict) else document
         if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
             raise InvalidInput(f"{name}: must be a list of texts")
         if len(listed) > MOST_IDS:
@@ -113,10 +113,10 @@ class Asking(NamedTuple):
 
     def filters(self, ids: str) -> dict[str, list[str]]:
         """Return the query and the fields of a JSON body other than the list of ids."""
-        given = self.json() if self.body else {}
-        if not isinstance(given, dict):
+        document = self.json() if self.body else {}
+        if not isinstance(document, dict):
             return dict(self.query)
-        lists = {name: value if isinstance(value, list) else [value] for name, value in given.items() if name != ids}
+        lists = {name: value if isinstance(value, list) else [value] for name, value in document.items() if name != ids}
         texts = {name: ["" if each is None else str(each) for each in values] for name, values in lists.items()}
         return {**self.query, **texts}
 
@@ -131,18 +131,18 @@ def as_text(value: str) -> str:
 
 def joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the headers by lower-case name; the values of a repeated header are joined by commas."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for raw_name, value in headers:
         name = raw_name.lower()
-        found[name] = f"{found[name]}, {value}" if name in found else value
-    return found
+        values[name] = f"{values[name]}, {value}" if name in values else value
+    return values
 
 
 def raw_destination(raw_path: bytes, query: bytes, route: str) -> str:
     """Return the URL within the request's URL, keeping its double slash, query and percent-encoding."""
     path = raw_path.decode("latin-1").partition("?")[0]
-    _, found, destination = path.partition(route)
-    if not found:
+    _, separator, destination = path.partition(route)
+    if not separator:
         return ""
     if query:
         destination += "?" + query.decode("latin-1")
@@ -218,9 +218,9 @@ def read_request(asking: Asking, destination: str, headers: Mapping[str, str], b
     for field, on in CALLBACKS.items():
         name = field.replace("_", "-")
         if name in own:
-            made = _prepared_callback(kind, own, name, payload.get("retries", RETRIES), asking.caller)
-            callbacks.append(callback_to(on, made, kind.defaults))
-            payload |= {field: own[name], f"{field}_headers": made.get("headers")}
+            follow_up = _prepared_callback(kind, own, name, payload.get("retries", RETRIES), asking.caller)
+            callbacks.append(callback_to(on, follow_up, kind.defaults))
+            payload |= {field: own[name], f"{field}_headers": follow_up.get("headers")}
     policy = {"max_attempts": payload.get("retries", RETRIES) + 1, "callbacks": callbacks}
     return Request(dict(kind.prepare(payload, asking.caller).payload), policy, headers)
 
@@ -274,25 +274,25 @@ def _body(body: bytes) -> dict[str, str]:
     return {"body": text} if text else {}
 
 
-def _redactions(given: str | None) -> list[str] | None:
+def _redactions(text: str | None) -> list[str] | None:
     """Return the parts to redact; `header` and `headers` mean all headers."""
-    parts = [part.strip() for part in (given or "").split(",") if part.strip()]
+    parts = [part.strip() for part in (text or "").split(",") if part.strip()]
     return ["headers" if part == "header" else part.replace("headers[", "header[") for part in parts] or None
 
 
-def whole_number(name: str, given: str | None) -> int | None:
-    if given is None:
+def whole_number(name: str, text: str | None) -> int | None:
+    if text is None:
         return None
-    if not _DIGITS.fullmatch(given.strip()):
-        raise InvalidInput(f"{name}: must be a whole number, not {given[:40]!r}")
-    return int(given)
+    if not _DIGITS.fullmatch(text.strip()):
+        raise InvalidInput(f"{name}: must be a whole number, not {text[:40]!r}")
+    return int(text)
 
 
-def _seconds(name: str, given: str | None) -> int | None:
+def _seconds(name: str, value: str | None) -> int | None:
     """Read a duration such as `50s` or `1d10h30m`, or plain seconds."""
-    if given is None:
+    if value is None:
         return None
-    text = given.strip()
+    text = value.strip()
     try:
         return int(text) if _DIGITS.fullmatch(text) else read_duration(text) // SECOND
     except UnreadableTime as error:
@@ -315,12 +315,12 @@ def read_moment(headers: Mapping[str, str], now: Instant) -> When:
 
 def read_cron(headers: Mapping[str, str]) -> tuple[str, When]:
     """Return the expression as given and its trigger, in UTC unless the expression begins with a time zone."""
-    given = headers.get(f"{PREFIX}cron")
-    if given is None or not given.strip():
+    text = headers.get(f"{PREFIX}cron")
+    if text is None or not text.strip():
         raise InvalidInput("Upstash-Cron: is missing; give an expression such as 0 9 * * 1-5")
-    zoned = _ZONED.fullmatch(given.strip())
-    zone, expression = (zoned[1], zoned[2]) if zoned else ("UTC", given.strip())
-    return given.strip(), When("cron", {"expression": expression}, zone)
+    zoned = _ZONED.fullmatch(text.strip())
+    zone, expression = (zoned[1], zoned[2]) if zoned else ("UTC", text.strip())
+    return text.strip(), When("cron", {"expression": expression}, zone)
 
 
 def read_delay(headers: Mapping[str, str]) -> int | None:

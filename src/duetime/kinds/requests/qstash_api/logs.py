@@ -47,12 +47,12 @@ _LARGEST_BODY = 4096
 _CALLED_OFF = frozenset({RunStatus.CANCELLED, RunStatus.MISSED, RunStatus.SKIPPED})
 
 
-def told(message: QStashMessage, attempts: Sequence[Attempt], depth: int) -> list[View]:
+def log_rows(message: QStashMessage, attempts: Sequence[Attempt], depth: int) -> list[View]:
     view = message_view(*message, depth)
     payload = payload_of(message.schedule)
-    shown = body_of(shown_to(depth, payload))
+    body = body_of(shown_to(depth, payload))
     common = {name: view.get(name) for name in _REPEATED}
-    common["body"] = base64.b64encode(shown).decode() if len(shown) <= _LARGEST_BODY else None
+    common["body"] = base64.b64encode(body).decode() if len(body) <= _LARGEST_BODY else None
     common["callbackHeaders"] = view.get("callbackHeader")
     common["failureCallbackHeaders"] = view.get("failureCallbackHeader")
     common["retryDelayExpr"] = common["retryDelayExpression"] = view.get("retryDelayExpression")
@@ -108,23 +108,23 @@ _IN_PROGRESS = frozenset({"ACTIVE", "RETRY", "ERROR"})
 
 
 def list_events(asking: Asking) -> ApiResponse:
-    wanted = Filter(asking.query)
-    states = wanted.values("state")
+    filter_ = Filter(asking.query)
+    states = filter_.values("state")
     states |= _IN_PROGRESS if "IN_PROGRESS" in states else set()
 
     def fits(row: View) -> bool:
-        return (not states or row["state"] in states) and wanted.fits(row)
+        return (not states or row["state"] in states) and filter_.fits(row)
 
-    rows, cursor = walk(_sources(asking, wanted), wanted.last("cursor"), wanted.count(MOST), fits)
+    rows, cursor = walk(_sources(asking, filter_), filter_.last("cursor"), filter_.count(MOST), fits)
     rows.sort(key=lambda row: -row["time"])
     return ApiResponse(without_nulls({"events": rows, "cursor": cursor}))
 
 
-def _sources(asking: Asking, wanted: Filter) -> list[Source[Any]]:
-    named = wanted.values("messageId") | wanted.values("messageIds")
+def _sources(asking: Asking, filter_: Filter) -> list[Source[Any]]:
+    named = filter_.values("messageId") | filter_.values("messageIds")
     if named:
-        found = [each for id in sorted(named) if (each := find_message(asking, id)) is not None]
-        return [Source(lambda _at, _limit: Page(found, None, len(found)), partial(_of_message, asking))]
+        messages = [each for id in sorted(named) if (each := find_message(asking, id)) is not None]
+        return [Source(lambda _at, _limit: Page(messages, None, len(messages)), partial(_of_message, asking))]
     # A message that has not started, or never will, has no run.
     unbegun = [
         Source(partial(find_schedules, asking, status), partial(_of_unbegun, asking))
@@ -135,18 +135,18 @@ def _sources(asking: Asking, wanted: Filter) -> list[Source[Any]]:
 
 
 def _of_run(asking: Asking, run: Run) -> list[View]:
-    found = message_of(asking, run)
-    return [] if found is None else _of_message(asking, found)
+    message = message_of(asking, run)
+    return [] if message is None else _of_message(asking, message)
 
 
 def _of_message(asking: Asking, message: QStashMessage) -> list[View]:
     attempts = [] if message.run is None else asking.scheduler.attempts(asking.caller, message.run.id)
-    return told(message, attempts, asking.caller.depth)
+    return log_rows(message, attempts, asking.caller.depth)
 
 
 def _of_unbegun(asking: Asking, schedule: Schedule) -> list[View]:
     is_message = schedule.definition.public_id.startswith(ONCE) and not schedule.progress.run_count
-    return told(QStashMessage(schedule, None), [], asking.caller.depth) if is_message else []
+    return log_rows(QStashMessage(schedule, None), [], asking.caller.depth) if is_message else []
 
 
 # The dead letter queue: messages whose attempts are used up, until somebody retries or removes them.
@@ -158,22 +158,22 @@ _NOT_SETTINGS = (f"{PREFIX}telemetry-",)
 
 
 def list_failures(asking: Asking) -> ApiResponse:
-    wanted = Filter(asking.query)
-    rows, cursor = _failures(asking, wanted, wanted.count(MOST_LETTERS))
+    filter_ = Filter(asking.query)
+    rows, cursor = _failures(asking, filter_, filter_.count(MOST_LETTERS))
     return ApiResponse(without_nulls({"messages": rows, "cursor": cursor}))
 
 
-def _failures(asking: Asking, wanted: Filter, count: int) -> tuple[list[View], str | None]:
-    oldest_first = wanted.last("order") != "latestFirst"
+def _failures(asking: Asking, filter_: Filter, count: int) -> tuple[list[View], str | None]:
+    oldest_first = filter_.last("order") != "latestFirst"
 
     def failed(at: str | None, limit: int) -> Page[Run]:
         return find_runs(asking, status=str(RunStatus.FAILED), oldest_first=oldest_first, cursor=at, limit=limit)
 
-    def shown(run: Run) -> list[View]:
-        found = failure_of(asking, run)
-        return [] if found is None else [dlq_view(*found, asking.caller.depth)]
+    def view(run: Run) -> list[View]:
+        failure = failure_of(asking, run)
+        return [] if failure is None else [dlq_view(*failure, asking.caller.depth)]
 
-    return walk([Source(failed, shown)], wanted.last("cursor"), count, wanted.fits)
+    return walk([Source(failed, view)], filter_.last("cursor"), count, filter_.fits)
 
 
 def get_failure(asking: Asking) -> ApiResponse:
@@ -182,10 +182,10 @@ def get_failure(asking: Asking) -> ApiResponse:
 
 def _failure(asking: Asking) -> FailedMessage:
     id: str = asking.path["dlq_id"]
-    found = find_failure(asking, id)
-    if found is None:
+    failure = find_failure(asking, id)
+    if failure is None:
         raise not_found("DLQ message", id)
-    return found
+    return failure
 
 
 def delete_failure(asking: Asking) -> ApiResponse:
@@ -194,22 +194,22 @@ def delete_failure(asking: Asking) -> ApiResponse:
 
 
 def delete_failures(asking: Asking) -> ApiResponse:
-    found, cursor = _chosen(asking)
-    number = sum(_is_changed(partial(asking.scheduler.dismiss, asking.caller, each.run.id)) for each in found)
+    failures, cursor = _chosen(asking)
+    number = sum(_is_changed(partial(asking.scheduler.dismiss, asking.caller, each.run.id)) for each in failures)
     return ApiResponse(without_nulls({"deleted": number, "cursor": cursor}))
 
 
 def retry_failure(asking: Asking) -> ApiResponse:
     _refuse_settings(asking)
-    found = _failure(asking)
-    asking.scheduler.retry(asking.caller, found.run.id)
-    return ApiResponse(_retried(found))
+    failure = _failure(asking)
+    asking.scheduler.retry(asking.caller, failure.run.id)
+    return ApiResponse(_retried(failure))
 
 
 def retry_failures(asking: Asking) -> ApiResponse:
     _refuse_settings(asking)
-    found, cursor = _chosen(asking)
-    done = [each for each in found if _is_changed(partial(asking.scheduler.retry, asking.caller, each.run.id))]
+    failures, cursor = _chosen(asking)
+    done = [each for each in failures if _is_changed(partial(asking.scheduler.retry, asking.caller, each.run.id))]
     return ApiResponse(without_nulls({"responses": [_retried(each) for each in done], "cursor": cursor}))
 
 
@@ -227,19 +227,19 @@ def _chosen(asking: Asking) -> tuple[Sequence[FailedMessage], str | None]:
     `all=true`."""
     cursor = None
     asking.scheduler.check_scopes(asking.caller, WRITE)
-    ids, wanted = chosen(asking, "dlqIds", "cursor", "order")
+    ids, filter_ = chosen(asking, "dlqIds", "cursor", "order")
     if ids is None:
-        if wanted.is_empty and asking.query.get("all") != ["true"]:
+        if filter_.is_empty and asking.query.get("all") != ["true"]:
             raise InvalidInput("give dlqIds, a filter, or all=true")
-        rows, cursor = _failures(asking, wanted, wanted.count(MOST_AT_ONCE))
+        rows, cursor = _failures(asking, filter_, filter_.count(MOST_AT_ONCE))
         ids = [row["dlqId"] for row in rows]
-    found = [find_failure(asking, each) for each in dict.fromkeys(ids)]
-    return [each for each in found if each is not None], cursor
+    failures = [find_failure(asking, each) for each in dict.fromkeys(ids)]
+    return [each for each in failures if each is not None], cursor
 
 
-def _retried(found: FailedMessage) -> View:
+def _retried(failure: FailedMessage) -> View:
     """Return the id of the message, which a retry keeps so that a receiver can recognize repeats."""
-    return {"messageId": message_id(found.schedule.definition.public_id, found.run.id)}
+    return {"messageId": message_id(failure.schedule.definition.public_id, failure.run.id)}
 
 
 def _refuse_settings(asking: Asking) -> None:

@@ -41,17 +41,17 @@ class Filter:
 
     def values(self, name: str) -> set[str]:
         """Return the values of a name, split at commas; URLs are not split, because they may contain commas."""
-        given = self._query.get(name, [])
-        return {each for value in given for each in ([value] if name == "url" else value.split(",")) if each}
+        values = self._query.get(name, [])
+        return {each for value in values for each in ([value] if name == "url" else value.split(",")) if each}
 
     def last(self, name: str) -> str | None:
         """Return the last value of a name, or None if there is none or it is empty."""
-        [*_, given] = ["", *self._query.get(name, [])]
-        return given or None
+        [*_, value] = ["", *self._query.get(name, [])]
+        return value or None
 
     def _number(self, name: str, otherwise: int) -> int:
-        found = whole_number(name, self.last(name))
-        return otherwise if found is None else found
+        number = whole_number(name, self.last(name))
+        return otherwise if number is None else number
 
     def count(self, most: int) -> int:
         return max(1, min(self._number("count", most), most))
@@ -89,31 +89,31 @@ class Source(NamedTuple, Generic[T]):
 
 
 def walk(
-    sources: Sequence[Source[Any]], cursor: str | None, count: int, wanted: Callable[[View], bool]
+    sources: Sequence[Source[Any]], cursor: str | None, count: int, fits: Callable[[View], bool]
 ) -> tuple[list[View], str | None]:
     """Read the sources in order, page by page. A cursor names a source, the item to continue after, and a row of the
     next item, so that nothing is left out when other items are added or removed between two pages."""
     number, at, row = _read(cursor, len(sources))
-    found: list[View] = []
+    views: list[View] = []
     for _ in range(MOST_PAGES):
         source = sources[number]
         page = source.page(at, PAGE)
         for index, item in enumerate(page.items):
             for position, each in enumerate(source.rows(item)):
-                if (index == 0 and position < row) or not wanted(each):
+                if (index == 0 and position < row) or not fits(each):
                     continue
-                if len(found) == count:
-                    return found, _made(number, source.page(at, index).cursor if index else at, position)
-                found.append(each)
+                if len(views) == count:
+                    return views, _cursor(number, source.page(at, index).cursor if index else at, position)
+                views.append(each)
         at, row = page.cursor, 0
         if at is None:
             number += 1
         if number == len(sources):
-            return found, None
-    return found, _made(number, at, 0)
+            return views, None
+    return views, _cursor(number, at, 0)
 
 
-def _made(*position: object) -> str:
+def _cursor(*position: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
 
 
@@ -132,10 +132,10 @@ def _read(cursor: str | None, sources: int) -> tuple[int, str | None, int]:
 
 def chosen(asking: Asking, ids: str, *besides: str) -> tuple[list[str] | None, Filter]:
     """Return the selection for an action: the ids in the field `ids`, or a filter."""
-    named, wanted = asking.few_ids(ids), Filter(asking.filters(ids)).must_be_known(*besides)
-    if named is not None and not wanted.is_empty:
+    named, filter_ = asking.few_ids(ids), Filter(asking.filters(ids)).must_be_known(*besides)
+    if named is not None and not filter_.is_empty:
         raise InvalidInput(f"{ids}: give it or a filter, not both")
-    return named, wanted
+    return named, filter_
 
 
 class QStashMessage(NamedTuple):
@@ -167,8 +167,8 @@ def find_message(asking: Asking, id: str) -> QStashMessage | None:
     if made_by is not None:
         schedule_id, run_id = made_by
         run = scheduler.run(caller, run_id)
-        found = None if run is None or run.kind != KIND else message_of(asking, run)
-        return found if found is not None and found.schedule.definition.public_id == schedule_id else None
+        message = None if run is None or run.kind != KIND else message_of(asking, run)
+        return message if message is not None and message.schedule.definition.public_id == schedule_id else None
     if not id.startswith(ONCE):
         return None
     number = scheduler.number_of(caller, id)
@@ -181,8 +181,8 @@ def find_message(asking: Asking, id: str) -> QStashMessage | None:
 
 def find_living(asking: Asking, id: str) -> QStashMessage | None:
     """Return an unfinished message; delivered, failed and cancelled ones are only in the logs and the DLQ."""
-    found = find_message(asking, id)
-    return found if found is not None and found.is_living else None
+    message = find_message(asking, id)
+    return message if message is not None and message.is_living else None
 
 
 def find_failure(asking: Asking, dlq: str) -> FailedMessage | None:
@@ -193,8 +193,8 @@ def find_failure(asking: Asking, dlq: str) -> FailedMessage | None:
 
 def failure_of(asking: Asking, run: Run) -> FailedMessage | None:
     """Return the failure of a run, or None if it has not failed or was dismissed."""
-    found = None if run.status != RunStatus.FAILED or run.stop else message_of(asking, run)
-    return None if found is None else FailedMessage(found.schedule, run)
+    message = None if run.status != RunStatus.FAILED or run.stop else message_of(asking, run)
+    return None if message is None else FailedMessage(message.schedule, run)
 
 
 def message_of(asking: Asking, run: Run) -> QStashMessage | None:

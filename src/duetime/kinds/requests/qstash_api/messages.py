@@ -53,37 +53,37 @@ MOST_BODY_BYTES = 2 * 1024 * 1024
 
 
 def publish(asking: Asking) -> ApiResponse:
-    [made] = _create(asking, [_read(asking, asking.destination, asking.headers, asking.body)])
-    return ApiResponse(made, 202 if "deduplicated" in made else 200)
+    [answer] = _create(asking, [_read(asking, asking.destination, asking.headers, asking.body)])
+    return ApiResponse(answer, 202 if "deduplicated" in answer else 200)
 
 
 def publish_batch(asking: Asking) -> ApiResponse:
     """Create all messages or none."""
-    given = asking.json()
-    if not isinstance(given, list) or len(given) > MOST_AT_ONCE:
+    documents = asking.json()
+    if not isinstance(documents, list) or len(documents) > MOST_AT_ONCE:
         raise InvalidInput(f"the body must be a list of at most {MOST_AT_ONCE} messages")
-    wanted = []
-    for number, each in enumerate(given):
+    requests = []
+    for number, each in enumerate(documents):
         try:
-            wanted.append(_read_one(asking, each))
+            requests.append(_read_one(asking, each))
         except DuetimeError as error:
             raise refuse(error.code, f"message {number}: {message_for(error)}") from None
-    return ApiResponse(_create(asking, wanted))
+    return ApiResponse(_create(asking, requests))
 
 
-def _read_one(asking: Asking, given: Any) -> Request:
-    if not isinstance(given, dict) or not isinstance(given.get("destination"), str):
+def _read_one(asking: Asking, document: Any) -> Request:
+    if not isinstance(document, dict) or not isinstance(document.get("destination"), str):
         raise InvalidInput("must be an object with a destination")
-    if given.get("queue") is not None:
+    if document.get("queue") is not None:
         raise not_offered("queues are")
-    headers, body = given.get("headers"), given.get("body")
+    headers, body = document.get("headers"), document.get("body")
     headers = {} if headers is None else headers
     if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
         raise InvalidInput("headers: must be a table of texts")
     if not isinstance(body, str | None):
         raise InvalidInput("body: must be a text")
     encoded = (body or "").encode("utf-8", "surrogatepass")
-    return _read(asking, given["destination"], joined(headers.items()), encoded)
+    return _read(asking, document["destination"], joined(headers.items()), encoded)
 
 
 def _read(asking: Asking, destination: str, headers: Mapping[str, str], body: bytes) -> Request:
@@ -94,23 +94,23 @@ def _read(asking: Asking, destination: str, headers: Mapping[str, str], body: by
     return request
 
 
-def _create(asking: Asking, wanted: list[Request], tries: int = 2) -> list[dict[str, Any]]:
+def _create(asking: Asking, requests: list[Request], tries: int = 2) -> list[dict[str, Any]]:
     scheduler, caller = asking.scheduler, asking.caller
     now = scheduler.clock.now()
-    before = [_made_before(asking, each, now) for each in wanted]
-    fresh = [each for each, known in zip(wanted, before, strict=True) if known is None]
+    before = [_made_before(asking, each, now) for each in requests]
+    fresh = [each for each, known in zip(requests, before, strict=True) if known is None]
     try:
         created = scheduler.create_all(caller, [_new(each, now) for each in fresh], any_request=True)
     except InvalidTrigger:  # the time may just have passed, in which case the message is sent now
         if tries > 1:
-            return _create(asking, wanted, tries - 1)
+            return _create(asking, requests, tries - 1)
         raise
     return _answers(before, created)
 
 
-def _made_before(asking: Asking, wanted: Request, now: Instant) -> Schedule | None:
+def _made_before(asking: Asking, request: Request, now: Instant) -> Schedule | None:
     """Return a duplicate from the previous window, which has another key; the store finds those in this window."""
-    key = _key(wanted, Instant(now - WINDOW))
+    key = _key(request, Instant(now - WINDOW))
     before = None if key is None else asking.scheduler.find_by_key(asking.caller, key, KIND)
     return before if before is not None and now - before.definition.created < WINDOW else None
 
@@ -126,22 +126,22 @@ def cancel_message(asking: Asking) -> ApiResponse:
 
 def _living(asking: Asking) -> QStashMessage:
     id: str = asking.path["message_id"]
-    found = find_living(asking, id)
-    if found is None:
+    message = find_living(asking, id)
+    if message is None:
         raise not_found("message", id)
-    return found
+    return message
 
 
 def cancel_messages(asking: Asking) -> ApiResponse:
     """Cancel the named messages, those that match the filter, or all; at most `count` or 1000, so that a call ends in
     time."""
     asking.scheduler.check_scopes(asking.caller, DELETE)
-    ids, wanted = chosen(asking, "messageIds")
+    ids, filter_ = chosen(asking, "messageIds")
     if ids is not None:
-        found = (each for id in dict.fromkeys(ids) if (each := find_living(asking, id)) is not None)
+        messages = (each for id in dict.fromkeys(ids) if (each := find_living(asking, id)) is not None)
     else:
-        found = (each for each in _all(asking) if wanted.fits(message_view(*each, asking.caller.depth)))
-    few = islice(found, wanted.count(MOST_AT_ONCE))
+        messages = (each for each in _all(asking) if filter_.fits(message_view(*each, asking.caller.depth)))
+    few = islice(messages, filter_.count(MOST_AT_ONCE))
     return ApiResponse({"cancelled": sum(_cancel(asking, each) for each in few)}, 202)
 
 
@@ -169,15 +169,15 @@ def _cancel(asking: Asking, message: QStashMessage) -> bool:
 
 def _key(request: Request, now: Instant) -> str | None:
     """Return the key of the message's deduplication id or content in a window; None if it is not deduplicated."""
-    given = request.headers.get(f"{PREFIX}deduplication-id", "").strip()
-    if given:
-        said = f"id:{given}"
+    id = request.headers.get(f"{PREFIX}deduplication-id", "").strip()
+    if id:
+        text = f"id:{id}"
     elif request.headers.get(f"{PREFIX}content-based-deduplication", "").strip().lower() == "true":
         parts = ("url", "headers", "body", "body_base64")
-        said = f"content:{json.dumps([request.payload.get(name) for name in parts], sort_keys=True)}"
+        text = f"content:{json.dumps([request.payload.get(name) for name in parts], sort_keys=True)}"
     else:
         return None
-    return f"qstash:message:{_digest(said)}:{now // WINDOW}"
+    return f"qstash:message:{_digest(text)}:{now // WINDOW}"
 
 
 def _digest(text: str) -> str:
@@ -191,9 +191,9 @@ def _new(request: Request, now: Instant) -> NewSchedule:
     return NewSchedule(KIND, request.name, *when[:2], request.payload, request.policy, when.timezone, key)
 
 
-def _answers(before: Sequence[Schedule | None], made: Sequence[Creation]) -> list[dict[str, Any]]:
+def _answers(before: Sequence[Schedule | None], creations: Sequence[Creation]) -> list[dict[str, Any]]:
     """Return an answer for each message. Within one batch, too, only the first with the same id is sent."""
-    created = iter(made)
+    created = iter(creations)
     answers: list[dict[str, Any]] = []
     known_ids: set[str] = set()
     for known in before:
@@ -210,37 +210,37 @@ def _answers(before: Sequence[Schedule | None], made: Sequence[Creation]) -> lis
 def create_schedule(asking: Asking) -> ApiResponse:
     cron, when = read_cron(asking.headers)
     request = read_request(asking, asking.destination, asking.headers, asking.body)
-    given = asking.headers.get(f"{PREFIX}schedule-id")
-    more = {"cron": cron, "delay": read_delay(asking.headers), "id": given}
+    id = asking.headers.get(f"{PREFIX}schedule-id")
+    more = {"cron": cron, "delay": read_delay(asking.headers), "id": id}
     payload = request.payload | without_nulls(more)
     new = NewSchedule(KIND, request.name, *when[:2], payload, request.policy, when.timezone)
-    if given is None:
-        made = asking.scheduler.create(asking.caller, new)
-        return ApiResponse({"scheduleId": made.definition.public_id})
-    _upsert(asking.scheduler, asking.caller, new._replace(idempotency_key=_schedule_key(given)))
-    return ApiResponse({"scheduleId": given})
+    if id is None:
+        schedule = asking.scheduler.create(asking.caller, new)
+        return ApiResponse({"scheduleId": schedule.definition.public_id})
+    _upsert(asking.scheduler, asking.caller, new._replace(idempotency_key=_schedule_key(id)))
+    return ApiResponse({"scheduleId": id})
 
 
 def _upsert(scheduler: Scheduler, caller: Caller, new: NewSchedule) -> None:
     """Create or change the schedule with a given id. Ids are per owner, so two owners can use the same one."""
-    found = scheduler.find_by_key(caller, new.idempotency_key or "", KIND)
-    if found is not None and found.progress.state in OVER:
+    schedule = scheduler.find_by_key(caller, new.idempotency_key or "", KIND)
+    if schedule is not None and schedule.progress.state in OVER:
         scheduler.drafter.draft(caller, new, scheduler.clock.now())  # raises before anything is deleted
-        scheduler.delete(caller, found.definition.public_id, KIND)
-        found = None
-    if found is None:
+        scheduler.delete(caller, schedule.definition.public_id, KIND)
+        schedule = None
+    if schedule is None:
         try:
             scheduler.create(caller, new)
         except KeyReused:
             pass
         else:
             return
-        found = scheduler.find_by_key(caller, new.idempotency_key or "", KIND)  # created concurrently
-    if found is not None:
+        schedule = scheduler.find_by_key(caller, new.idempotency_key or "", KIND)  # created concurrently
+    if schedule is not None:
         # Allowed during runs, as a schedule is often changed because its messages fail.
         rule = {**WHOLE_RULE, **new.trigger_config}
         changes = Changes(new.name, new.trigger_type, rule, new.payload, new.policy, new.timezone, amid_runs=True)
-        scheduler.edit(caller, found.definition.public_id, changes, KIND)
+        scheduler.edit(caller, schedule.definition.public_id, changes, KIND)
 
 
 def list_schedules(asking: Asking) -> ApiResponse:
@@ -277,13 +277,13 @@ def change_schedule(change: Callable[[Scheduler, Caller, str, str], object]) -> 
 
 def _schedule(asking: Asking) -> Schedule:
     id: str = asking.path["schedule_id"]
-    found = asking.scheduler.find_by_key(asking.caller, _schedule_key(id), KIND)
-    if found is None and id.startswith(RECURRING):
-        found = asking.scheduler.find(asking.caller, id, KIND)
-    if found is None or found.progress.state in OVER:
+    schedule = asking.scheduler.find_by_key(asking.caller, _schedule_key(id), KIND)
+    if schedule is None and id.startswith(RECURRING):
+        schedule = asking.scheduler.find(asking.caller, id, KIND)
+    if schedule is None or schedule.progress.state in OVER:
         raise not_found("schedule", id)
-    return found
+    return schedule
 
 
-def _schedule_key(given: str) -> str:
-    return f"qstash:schedule:{_digest(given)}"
+def _schedule_key(id: str) -> str:
+    return f"qstash:schedule:{_digest(id)}"
