@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import ROOT
-from tests.support.documents import DOCUMENTS, blocks_of, play, steps_of
+from tests.support.documents import (
+    DOCUMENTS,
+    SILENT_CHANNELS,
+    blocks_of,
+    play,
+    run_with_silent_channel,
+    steps_of,
+)
 from tests.support.ntfy import NtfyReceiver
 
 PYTHON = [
@@ -36,6 +43,17 @@ def test_python_in_the_documents_runs(block: str, tmp_path: Path) -> None:
         [sys.executable, "shown.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("channel", SILENT_CHANNELS)
+def test_the_notification_of_the_readme_ends_whatever_the_channel_does(channel: str, tmp_path: Path) -> None:
+    (example,) = [
+        block.text
+        for block in blocks_of(DOCUMENTS["README.md"].read_text(encoding="utf-8"))
+        if block.language == "python" and "duetime.notify(" in block.text
+    ]
+    done = run_with_silent_channel(example, tmp_path, accepts=SILENT_CHANNELS[channel])
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 @pytest.mark.parametrize("document", PLAYED)

@@ -266,3 +266,34 @@ def _free_port() -> str:
         with socket.socket() as bound, suppress(OSError):
             bound.bind(("127.0.0.1", port))
             return str(port)
+
+
+# -- examples in Python ------------------------------------------------------------------------------------------------
+
+SILENT_CHANNELS = {"refuses connections": False, "never answers": True}
+"""Channels that cannot be used, and whether each accepts connections."""
+
+
+def run_example(example: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run an example as a program of its own, in a folder."""
+    (folder / "example.py").write_text(example, encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "-W", "error", "example.py"], cwd=folder, capture_output=True, text=True, timeout=60,
+        check=False, env={**os.environ, **variables},
+    )  # fmt: skip
+
+
+def run_with_silent_channel(
+    example: str, folder: Path, *, accepts: bool, seconds: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """Run an example with settings that name a channel which never answers, or refuses connections. After so many
+    seconds, one that never answers is gone."""
+    with socket.create_server(("127.0.0.1", 0)) as channel:
+        port = channel.getsockname()[1]
+        end = threading.Timer(seconds if accepts else 0, channel.close)
+        end.start()
+        try:
+            return run_example(example, folder, DUETIME_NOTIFICATIONS_SERVER=f"http://127.0.0.1:{port}")
+        finally:
+            end.cancel()
+            end.join()
