@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from duetime.engine.validation import NewSchedule
 from duetime.settings import Settings
 from tests.support.agent import Agent
 from tests.support.cli import Cli
-from tests.support.web import Site, site
+from tests.support.web import Site
 
 LIMITS: dict[str, Any] = {"start": "2098-01-01T00:00:00Z", "end": "2099-12-31T00:00:00Z", "jitter": 300}
 STORED = {"start": "2098-01-01T00:00:00.000000Z", "end": "2099-12-31T00:00:00.000000Z", "jitter_us": 300_000_000}
@@ -24,14 +23,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:nothing fires yet")
 Edit = Callable[..., dict[str, Any]]
 
 
-@pytest.fixture
-def there(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path) as made:
-        yield made
-
-
 @pytest.fixture(params=["mcp", "rest", "python", "cli"])
-def edit(request: pytest.FixtureRequest, there: Site, cli: Cli) -> Edit:
+def edit(request: pytest.FixtureRequest, there: Site, on_site: Cli) -> Edit:
     """Return a function that edits a schedule through one of the interfaces and returns its answer."""
 
     def by_mcp(id: str, **given: Any) -> dict[str, Any]:
@@ -60,7 +53,7 @@ def edit(request: pytest.FixtureRequest, there: Site, cli: Cli) -> Edit:
             duetime.close()
 
     def by_cli(id: str, **given: str) -> dict[str, Any]:
-        done = cli("job", "edit", id, *(f"--{name}={value}" for name, value in given.items()), "--json")
+        done = on_site("job", "edit", id, *(f"--{name}={value}" for name, value in given.items()), "--json")
         return {"error": done.out + done.err} if done.code else done.document
 
     edits: dict[str, Edit] = {"mcp": by_mcp, "rest": by_rest, "python": by_python, "cli": by_cli}

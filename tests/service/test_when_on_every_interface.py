@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +17,7 @@ from tests.support.agent import TOOLS as OFFERED
 from tests.support.agent import Agent
 from tests.support.browsing import signed_in
 from tests.support.cli import Cli
-from tests.support.web import Site, site
+from tests.support.web import Site
 from tests.support.wordings import NEVER_FIRES
 
 BERLIN = "Europe/Berlin"
@@ -50,12 +48,6 @@ PHRASES: dict[str, dict[str, Any]] = {
         "weekdays": "mon,tue,wed,thu,fri",
     },
 }
-
-
-@pytest.fixture
-def there(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path) as made:
-        yield made
 
 
 def by_mcp(there: Site, kind: str, when: str) -> str:
@@ -91,10 +83,10 @@ def by_dashboard(there: Site, kind: str, when: str) -> str:
 @pytest.mark.parametrize("kind", PAYLOADS)
 @pytest.mark.parametrize("when", PHRASES)
 @pytest.mark.filterwarnings("ignore:nothing fires yet")
-def test_words_and_limits_are_stored_the_same_everywhere(there: Site, cli: Cli, kind: str, when: str) -> None:
+def test_words_and_limits_are_stored_the_same_everywhere(there: Site, on_site: Cli, kind: str, when: str) -> None:
     def by_cli(_there: Site, kind: str, when: str) -> str:
         limits = [f"--{name.replace('_', '-')}={value}" for name, value in LIMITS.items()]
-        made = cli(*COMMANDS[kind], "--when", when, "--tz", "UTC", *limits, "--json")
+        made = on_site(*COMMANDS[kind], "--when", when, "--tz", "UTC", *limits, "--json")
         assert made.code == 0, made.out + made.err
         return str(made.document["id"])
 
@@ -117,24 +109,25 @@ TIMES: list[tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = [
 @pytest.mark.parametrize(("trigger", "python", "command"), TIMES, ids=["interval", "cron", "once"])
 @pytest.mark.filterwarnings("ignore:nothing fires yet")
 def test_a_key_finds_the_same_request_through_every_interface(
-    there: Site, cli: Cli, trigger: dict[str, Any], python: dict[str, Any], command: dict[str, str]
+    there: Site, on_site: Cli, trigger: dict[str, Any], python: dict[str, Any], command: dict[str, str]
 ) -> None:
-    policy: dict[str, Any] = {"idempotency_key": "k", "max_attempts": 2}
+    key = f"same-{trigger['type']}"
+    policy: dict[str, Any] = {"idempotency_key": key, "max_attempts": 2}
     asked = {"trigger_type": trigger["type"], "trigger_config": {n: v for n, v in trigger.items() if n != "type"}}
     agent = Agent(there.room.services, Caller(LOCAL), there.room.services.zone)
     made = agent.knows("schedule_job", asked, **TOOLS["job"][1], **policy, timeout_seconds=60)["job_id"]
     payload = {"task": "echo", "args": ["hello"]}
-    body = {"kind": "job", "name": "same", "payload": payload, "trigger": trigger, "idempotency_key": "k"}
+    body = {"kind": "job", "name": "same", "payload": payload, "trigger": trigger, "idempotency_key": key}
     again = post(there, "/schedules", {**body, "policy": {"max_attempts": 2, "timeout_seconds": 60}})
     assert again.get("id") == made, again
     duetime = Duetime(settings=there.room.settings)
     try:
-        options: dict[str, Any] = {"name": "same", "key": "k", "max_attempts": 2, "timeout": "1m", **python}
+        options: dict[str, Any] = {"name": "same", "key": key, "max_attempts": 2, "timeout": "1m", **python}
         assert duetime.schedule("echo", args=["hello"], **options).id == made
     finally:
         duetime.close()
-    given = {**command, "key": "k", "max-attempts": "2", "timeout": "1m", "tz": there.room.services.zone}
-    line = cli(*COMMANDS["job"], *(f"--{name}={value}" for name, value in given.items()), "--json")
+    given = {**command, "key": key, "max-attempts": "2", "timeout": "1m", "tz": there.room.services.zone}
+    line = on_site(*COMMANDS["job"], *(f"--{name}={value}" for name, value in given.items()), "--json")
     assert line.code == 0 and line.document["id"] == made, line
 
 
@@ -242,7 +235,7 @@ def test_a_notification_by_a_recurrence_rule(there: Site) -> None:
     assert "cannot be combined" in problem_of(agent, "schedule_notification", rrule=rule, delay="2h", **note)
 
 
-def test_a_preview_takes_a_start_and_an_end_everywhere(there: Site, cli: Cli) -> None:
+def test_a_preview_takes_a_start_and_an_end_everywhere(there: Site, on_site: Cli) -> None:
     limits: dict[str, Any] = {"start": "2099-12-24", "end": "2099-12-25"}
     due = ["2099-12-24T09:00:00+01:00", "2099-12-25T09:00:00+01:00"]  # a day as the end counts
     agent = Agent(there.room.services, Caller(LOCAL), BERLIN)
@@ -251,14 +244,14 @@ def test_a_preview_takes_a_start_and_an_end_everywhere(there: Site, cli: Cli) ->
         by_python = duetime.preview(when="every day at 9", **limits).as_dict()
     body = {"when": "every day at 9", "timezone": BERLIN, **limits}
     options = [f"--{name}={value}" for name, value in limits.items()]
-    by_cli = cli("next", "every day at 9", "--tz", BERLIN, *options, "--json").document
+    by_cli = on_site("next", "every day at 9", "--tz", BERLIN, *options, "--json").document
     by_tool = agent.knows("preview_schedule", when="every day at 9", **limits)
     for shown in (by_tool, post(there, "/preview", body), by_python, by_cli):
         assert [each["local"] for each in shown["next"]] == due, shown
     values = {"kind": "job", "task": "echo", "when": "phrase", "phrase": "every day at 9", "timezone": BERLIN, **limits}
     page = signed_in(there, BERLIN).send("/new", {**values, "intent": "look"}).body.decode()
     assert page.count("2099-12-2") >= 2 and "2099-12-26" not in page
-    assert "--end: could not parse" in cli("next", "every day at 9", "--end", "whenever").err
+    assert "--end: could not parse" in on_site("next", "every day at 9", "--end", "whenever").err
     assert (
         "end: is given twice"
         in agent.knows("preview_schedule", when="every day at 9 until may 1", end="may 2")["error"]
@@ -323,7 +316,7 @@ LOST, TWICE = "2099-03-29T02:30:00", "2099-10-25T02:30:00"
 
 
 @pytest.mark.filterwarnings("ignore:nothing fires yet")
-def test_a_single_time_at_a_clock_change_is_told_everywhere(there: Site, cli: Cli) -> None:
+def test_a_single_time_at_a_clock_change_is_told_everywhere(there: Site, on_site: Cli) -> None:
     agent = Agent(there.room.services, Caller(LOCAL), "Europe/Berlin")
     for text, words in ((LOST, "clocks go forward"), (TWICE, "comes twice")):
         once = {"trigger_type": "once", "trigger_config": {"run_at": text}}
@@ -346,7 +339,7 @@ def test_a_single_time_at_a_clock_change_is_told_everywhere(there: Site, cli: Cl
         for answer in told:
             texts = dict(zip(answer["warning_codes"], answer["warnings"], strict=True))
             assert words in texts["time"], answer
-        line = cli(*COMMANDS["job"], "--at", text, "--tz", BERLIN, "--json")
+        line = on_site(*COMMANDS["job"], "--at", text, "--tz", BERLIN, "--json")
         assert [words in each for each in line.document["warnings"]].count(True) == 1
         assert words in post(there, "/preview", {"trigger": trigger, "timezone": BERLIN})["warnings"][0]
 
