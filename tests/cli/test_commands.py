@@ -371,11 +371,11 @@ def test_the_file_system_of_a_path_is_that_of_its_deepest_mount(tmp_path: Path) 
     assert file_system(Path("/home"), tmp_path / "none") is None
 
 
-def test_everything_works_on_postgresql(cli: Cli, postgres_url: str) -> None:
-    id = add(cli, "there", "--db", postgres_url)
-    assert cli("job", "list", "--db", postgres_url, "--json").document["total"] == 1
-    assert cli("job", "show", id, "--db", postgres_url).code == 0
-    report = cli("doctor", "--db", postgres_url)
+def test_everything_works_on_postgresql(cli: Cli, clean_postgres_url: str) -> None:
+    id = add(cli, "there", "--db", clean_postgres_url)
+    assert cli("job", "list", "--db", clean_postgres_url, "--json").document["total"] == 1
+    assert cli("job", "show", id, "--db", clean_postgres_url).code == 0
+    report = cli("doctor", "--db", clean_postgres_url)
     assert report.code == 0
     assert "this machine and the database agree" in report.out
 

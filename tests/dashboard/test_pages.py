@@ -104,8 +104,8 @@ def test_a_page_may_be_read_in_another_zone(served: Site) -> None:
     assert "Times in UTC" in signed_in(served, "Nowhere/Land").text("/")
 
 
-def test_every_page_is_the_same_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
-    with site(tmp_path, db=postgres_url) as there:
+def test_every_page_is_the_same_on_postgresql(tmp_path: Path, clean_postgres_url: str) -> None:
+    with site(tmp_path, db=clean_postgres_url) as there:
         browser = signed_in(there)
         schedule = made(there, "on PostgreSQL")
         with working(there):

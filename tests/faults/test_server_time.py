@@ -25,8 +25,8 @@ STALL = 0.6
 
 
 @pytest.fixture
-def store(postgres_url: str) -> Iterator[PostgresStore]:
-    opened = PostgresStore(postgres_url)
+def store(clean_postgres_url: str) -> Iterator[PostgresStore]:
+    opened = PostgresStore(clean_postgres_url)
     opened.migrate()
     yield opened
     invariants(opened)

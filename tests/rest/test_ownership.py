@@ -158,9 +158,9 @@ def test_deleted_things_stay_with_their_owner(api: Api, ada: Client, bob: Client
     ada.refused("GET", f"/schedules/{schedule}", 404)
 
 
-def test_on_postgresql_too(tmp_path: Path, postgres_url: str) -> None:
+def test_on_postgresql_too(tmp_path: Path, clean_postgres_url: str) -> None:
     """NUL characters and odd texts, which one database takes and the other does not."""
-    with serving_api(tmp_path, url=postgres_url) as api:
+    with serving_api(tmp_path, url=clean_postgres_url) as api:
         ada, bob = api.client("ada"), api.client("bob")
         id = ada.job(name="péllets 🦉")["id"]
         assert ada.ids(text="🦉") == [id]

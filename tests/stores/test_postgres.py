@@ -36,7 +36,17 @@ OF_WORKERS = ("earliest", "earliest_but", "other_owners", "usages", "starts_at")
 
 
 @pytest.fixture
-def store(postgres_url: str) -> Iterator[PostgresStore]:
+def store(clean_postgres_url: str) -> Iterator[PostgresStore]:
+    opened = PostgresStore(clean_postgres_url)
+    opened.migrate()
+    yield opened
+    invariants(opened)
+    opened.close()
+
+
+@pytest.fixture
+def new_store(postgres_url: str) -> Iterator[PostgresStore]:
+    """A store of the test's own, of whose tables the server has no statistics yet."""
     opened = PostgresStore(postgres_url)
     opened.migrate()
     yield opened
@@ -130,12 +140,12 @@ def test_after_a_refusal_the_next_question_comes_later(private_postgres: Postgre
 
 
 def test_what_fires_next_is_read_along_the_queue_before_the_server_knows_how_much_an_owner_has(
-    store: PostgresStore,
+    new_store: PostgresStore,
 ) -> None:
     """Statistics come a minute after a burst of creates: until then a plan by what an owner has would read it all."""
-    create(store, *[once(T0 + number) for number in range(3_000)])
+    create(new_store, *[once(T0 + number) for number in range(3_000)])
     statement, values = firing_page(ScheduleQuery(owner="ada", firing=True, limit=20), "job")
-    plan = "\n".join(row[0] for row in store._rows(f"EXPLAIN {statement}", values))
+    plan = "\n".join(row[0] for row in new_store._rows(f"EXPLAIN {statement}", values))
     assert "due_by_owner" in plan
     assert "Sort" not in plan and "progress_by" not in plan and "schedules_by" not in plan
 
@@ -154,12 +164,12 @@ def test_what_fires_next_is_read_along_the_queue_before_the_server_knows_how_muc
     ids=["own", "newest", "kind", "pending", "running", "firing", "all"],
 )
 def test_a_list_costs_what_it_shows_whatever_the_server_knows_about_the_tables(
-    store: PostgresStore, query: ScheduleQuery, monkeypatch: pytest.MonkeyPatch
+    new_store: PostgresStore, query: ScheduleQuery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Right after a burst of creates there are no statistics; when they come, the planner has other reasons to read
     everything that an owner has."""
-    create(store, *[once(T0 + number) for number in range(4_000)])
-    read_rows, blocks = store._rows, 0
+    create(new_store, *[once(T0 + number) for number in range(4_000)])
+    read_rows, blocks = new_store._rows, 0
 
     def measured(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         nonlocal blocks
@@ -167,12 +177,12 @@ def test_a_list_costs_what_it_shows_whatever_the_server_knows_about_the_tables(
         blocks += plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
         return read_rows(statement, values)
 
-    monkeypatch.setattr(store, "_rows", measured)
+    monkeypatch.setattr(new_store, "_rows", measured)
     for statistics in ("missing", "present"):
         blocks = 0
-        shown = len(store.search(replace(query, limit=100, count_to=200)).items)
+        shown = len(new_store.search(replace(query, limit=100, count_to=200)).items)
         assert blocks < 100 + 8 * shown, f"{blocks:,} blocks were read while statistics were {statistics}"
-        with store._readers.lend() as connection:
+        with new_store._readers.lend() as connection:
             connection.execute("ANALYZE")
 
 
@@ -254,8 +264,8 @@ def test_a_refusal_says_why(private_postgres: PostgresServer) -> None:
     store.close()
 
 
-def test_a_schema_of_its_own_is_made(postgres_url: str, store: PostgresStore) -> None:
-    other = PostgresStore(f"{postgres_url}&options=-csearch_path%3Dapart")
+def test_a_schema_of_its_own_is_made(clean_postgres_url: str, store: PostgresStore) -> None:
+    other = PostgresStore(f"{clean_postgres_url}&options=-csearch_path%3Dapart")
     other.migrate()
     other.migrate()
     create(other, once(), once())
@@ -284,11 +294,11 @@ def test_what_is_too_large_for_an_index_is_refused(store: PostgresStore) -> None
     assert store.search(ScheduleQuery()).total == 0
 
 
-def test_a_claim_reads_the_queue_in_its_order_and_no_further(store: PostgresStore) -> None:
+def test_a_claim_reads_the_queue_in_its_order_and_no_further(new_store: PostgresStore) -> None:
     """Whatever the planner knows or does not know about the tables."""
-    create(store, *[once(T0 + number) for number in range(2000)])
+    create(new_store, *[once(T0 + number) for number in range(2000)])
     for _ in range(2):
-        with store._writers.lend() as connection:
+        with new_store._writers.lend() as connection:
             text = SQL["due_entries"].replace("%s", "{}").format("'job'", 0, 0, T0 + SECOND, T0, 5)
             plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN (ANALYZE, COSTS OFF) {text}".encode()))
             connection.rollback()
@@ -296,15 +306,15 @@ def test_a_claim_reads_the_queue_in_its_order_and_no_further(store: PostgresStor
         assert "Seq Scan" not in plan
         assert "Hash" not in plan
         assert "Index Scan using due_pkey on due" in plan.replace("Index Only Scan", "Index Scan")
-        with store._readers.lend() as connection:
+        with new_store._readers.lend() as connection:
             connection.execute("ANALYZE")
 
 
-def test_no_statement_reads_a_whole_table(store: PostgresStore) -> None:
+def test_no_statement_reads_a_whole_table(new_store: PostgresStore) -> None:
     """Whatever the values are: statements that are executed often get such plans, and 1,000,000 rows take a second."""
-    create(store, *[once(T0 + number) for number in range(20_000)])
+    create(new_store, *[once(T0 + number) for number in range(20_000)])
     found = []
-    for connections, names in ((store._writers, SQL), (store._readers, OF_WORKERS)):
+    for connections, names in ((new_store._writers, SQL), (new_store._readers, OF_WORKERS)):
         with connections.lend() as connection:
             connection.execute("ANALYZE")
             connection.execute("SET plan_cache_mode = force_generic_plan")
@@ -327,10 +337,10 @@ def generic_plan(connection: psycopg.Connection[Any], name: str) -> list[str]:
     return [line for (line,) in plan]
 
 
-def test_creates_and_runs_store_none_of_the_columns_apart(store: PostgresStore) -> None:
+def test_creates_and_runs_store_none_of_the_columns_apart(new_store: PostgresStore) -> None:
     """A function in FROM stores what it returns first, and a create has 18 arrays."""
     found = {}
-    with store._writers.lend() as connection:
+    with new_store._writers.lend() as connection:
         for name in (
             *("create_few", "insert_schedules", "insert_progress", "insert_due", "insert_runs"),
             *("insert_claimed_runs", "insert_plain_runs", "update_progress", "start_progress", "update_runs"),
@@ -344,8 +354,8 @@ def test_creates_and_runs_store_none_of_the_columns_apart(store: PostgresStore) 
     assert not any(found.values()), found
 
 
-def test_durability_is_never_switched_off(postgres_url: str) -> None:
-    store = PostgresStore(f"{postgres_url}&options=-csynchronous_commit%3Doff")
+def test_durability_is_never_switched_off(clean_postgres_url: str) -> None:
+    store = PostgresStore(f"{clean_postgres_url}&options=-csynchronous_commit%3Doff")
     with store._writers.lend() as connection:
         assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
     store.close()
@@ -358,8 +368,10 @@ def test_the_server_tells_the_time(store: PostgresStore) -> None:
     assert T0 - 10**15 < first <= second
 
 
-def test_own_commits_wake_nobody_here_and_distant_ones_nobody_at_all(store: PostgresStore, postgres_url: str) -> None:
-    other = PostgresStore(postgres_url)
+def test_own_commits_wake_nobody_here_and_distant_ones_nobody_at_all(
+    store: PostgresStore, clean_postgres_url: str
+) -> None:
+    other = PostgresStore(clean_postgres_url)
     assert store.wait(0) is False
     create(store, once())
     create(other, once(T0 + 3600 * SECOND))

@@ -278,8 +278,8 @@ def test_sqlite() -> None:
         )
 
 
-def test_postgres(postgres_url: str) -> None:
-    store = PostgresStore(postgres_url, messenger=MESSENGER)
+def test_postgres(clean_postgres_url: str) -> None:
+    store = PostgresStore(clean_postgres_url, messenger=MESSENGER)
     store.migrate()
     tables = "schedules, progress, due, runs, attempts, workers"
 

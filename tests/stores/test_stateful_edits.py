@@ -128,8 +128,8 @@ def test_sqlite() -> None:
     check(opened, 300 if FULL else 60)
 
 
-def test_postgres(postgres_url: str) -> None:
-    store = PostgresStore(postgres_url, messenger=MESSENGER)
+def test_postgres(clean_postgres_url: str) -> None:
+    store = PostgresStore(clean_postgres_url, messenger=MESSENGER)
     store.migrate()
 
     def opened() -> BaseStore:

@@ -404,8 +404,8 @@ def test_what_older_versions_rotated_in_files_still_counts(tmp_path: Path) -> No
 # -- on the other store -------------------------------------------------------------------------------------------
 
 
-def test_postgresql_tells_the_same_story(postgres_url: str, tmp_path: Path) -> None:
-    with counter(tmp_path, postgres_url) as harness:
+def test_postgresql_tells_the_same_story(clean_postgres_url: str, tmp_path: Path) -> None:
+    with counter(tmp_path, clean_postgres_url) as harness:
         harness.requester.answer = lambda outgoing: turned_down(outgoing) if len(harness.sent) < 3 else TAKEN
         id = harness.publish(
             Upstash_Retries="1", Upstash_Retry_Delay="1000", Upstash_Deduplication_Id="x", body=b"\x00"
