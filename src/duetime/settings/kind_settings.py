@@ -13,20 +13,12 @@ _KINDS = "duetime.kinds"
 """The package that knows all kinds. It is above this one, so that it is named, as a spec names the parts of a kind."""
 
 
-def _no_problems(settings: Settings) -> Iterable[tuple[str, str]]:
-    return ()
-
-
-def _unknown(settings: Settings, name: str) -> bool | None:
-    return None
-
-
 class KindSettings(NamedTuple):
     """The settings of a kind. The tables of the built-in kinds are fields of `Settings`."""
 
-    problems: Callable[[Settings], Iterable[tuple[str, str]]] = _no_problems
+    problems: Callable[[Settings], Iterable[tuple[str, str]]] = lambda settings: ()
     """Returns the settings that cannot be used, each as the name of its table and the problem."""
-    needs_variable: Callable[[Settings, str], bool | None] = _unknown
+    needs_variable: Callable[[Settings, str], bool | None] = lambda settings, name: None
     """Returns whether a server that an agent starts needs this environment variable; None for other variables."""
     tables: Mapping[str, type] = {}
     """Further tables by their names, each a frozen dataclass of texts, numbers, booleans and tuples of one of
