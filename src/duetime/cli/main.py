@@ -251,8 +251,8 @@ class LazyCommandGroup(Summaries):
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Complete from the summaries, so that Tab imports no command either."""
-        shown = Summaries(name=self.name, params=self.params)
-        return list(shown.shell_complete(type(ctx)(shown, info_name=ctx.info_name), incomplete))
+        summaries = Summaries(name=self.name, params=self.params)
+        return list(summaries.shell_complete(type(ctx)(summaries, info_name=ctx.info_name), incomplete))
 
     def get_help(self, ctx: Any) -> str:
         address = documentation()
@@ -281,8 +281,8 @@ def _build(settings: Settings, *, tasks: bool, must_exist: bool) -> Application:
 register_builder(_build)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         from duetime.terminal.context import version
 
         print(f"duetime {version()}")
@@ -314,16 +314,16 @@ def show_help(
     json_: Json = False,
 ) -> None:
     """Show the help of a command, as its option --help does."""
-    found = command()
-    context = found.make_context("duetime", [], resilient_parsing=True)
+    target = command()
+    context = target.make_context("duetime", [], resilient_parsing=True)
     context.resilient_parsing = False  # an unknown command is an error
     rest = list(names or ())
     while rest:
-        if not hasattr(found, "commands"):
+        if not hasattr(target, "commands"):
             raise InvalidInput(f"COMMAND: {context.command_path} has no commands of its own, such as {rest[0]!r}")
-        name, found, rest = found.resolve_command(context, rest)
-        context = type(context)(found, info_name=name, parent=context)
-    text = found.get_help(context)
+        name, target, rest = target.resolve_command(context, rest)
+        context = type(context)(target, info_name=name, parent=context)
+    text = target.get_help(context)
     output.print_result(json_, {"command": context.command_path, "help": text}, text)
 
 

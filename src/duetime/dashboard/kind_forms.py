@@ -54,9 +54,9 @@ class KindForm:
 
     def show(self, payload: Mapping[str, Any]) -> Values:
         """Return the form values of a payload, in which credentials are masked."""
-        shown = {name: text_of(payload.get(name)) for name in self.fields}
+        values = {name: text_of(payload.get(name)) for name in self.fields}
         fields = self._shown_fields()
-        return shown | {self.input_of(each.name): _show(each, payload.get(each.name, each.default)) for each in fields}
+        return values | {self.input_of(each.name): _show(each, payload.get(each.name, each.default)) for each in fields}
 
     def _shown_fields(self) -> list[PayloadField]:
         """Return the fields of the payload model that the form shows."""
@@ -80,25 +80,25 @@ class KindForm:
             payload = self.payload(kind, values, stored)
         except InvalidInput as error:
             return [error]
-        found: dict[str, InvalidInput] = {}
-        while kind in services.kinds and len(found) <= len(self.fields):
+        problems: dict[str, InvalidInput] = {}
+        while kind in services.kinds and len(problems) <= len(self.fields):
             try:
                 services.kinds[kind].prepare(payload, caller)
                 break
             except InvalidInput as error:
                 field = error.field or ""
-                if field in found or not (field in payload or field in self.samples):
-                    found.setdefault(field, error)
+                if field in problems or not (field in payload or field in self.samples):
+                    problems.setdefault(field, error)
                     break
-                found[field] = error
+                problems[field] = error
                 payload = {name: value for name, value in payload.items() if name != field}
                 payload |= {field: self.samples[field]} if field in self.samples else {}
-        return list(found.values())
+        return list(problems.values())
 
     def payload(self, kind: str, values: Values, stored: Mapping[str, Any]) -> dict[str, Any]:
         """Return the stored payload with the values of the form; parts that the form does not show are kept."""
-        shown = masked_payload(kind, dict(stored)) | self.read(values)
-        return restored(kind, {name: value for name, value in shown.items() if value is not None}, stored)
+        fields = masked_payload(kind, dict(stored)) | self.read(values)
+        return restored(kind, {name: value for name, value in fields.items() if value is not None}, stored)
 
     def values(self, kind: str, stored: Mapping[str, Any]) -> Values:
         return self.show(masked_payload(kind, dict(stored)))
@@ -237,20 +237,20 @@ def number_of(values: Values, name: str) -> float:
     return int(number) if number.is_integer() else number
 
 
-def json_of(values: Values, name: str, wanted: type[Any] | None = None) -> Any:
-    """Return the JSON that was typed, of any type or of the `wanted` one: list or dict."""
+def json_of(values: Values, name: str, type_: type[Any] | None = None) -> Any:
+    """Return the JSON that was typed, of any type or of this one: list or dict."""
     text = values[name].strip()
-    example = '["hello", 3]' if wanted is list else '{"words": 50}'
+    example = '["hello", 3]' if type_ is list else '{"words": 50}'
     try:
-        value = json.loads(text) if text or wanted is None else wanted()
+        value = json.loads(text) if text or type_ is None else type_()
     except (ValueError, RecursionError):
-        value, wanted = None, wanted or dict
-    if wanted is not None and not isinstance(value, wanted):
+        value, type_ = None, type_ or dict
+    if type_ is not None and not isinstance(value, type_):
         raise InvalidInput(field=name, problem=f"must be JSON such as {example}")
     return value
 
 
-def restored(kind: str, given: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+def restored(kind: str, payload: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
     """Replace masked values with the stored ones."""
-    payload: dict[str, Any] = unmasked_payload(kind, dict(given), dict(stored))
-    return payload
+    whole: dict[str, Any] = unmasked_payload(kind, dict(payload), dict(stored))
+    return whole
