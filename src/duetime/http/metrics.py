@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from itertools import accumulate
 from typing import Final
 
@@ -37,27 +37,20 @@ SLACK: Final = 5.0
 _CHUNK: Final = 1000
 
 
-@dataclass
-class Spread:
-    """Histogram of one kind: the number of runs per bucket, and their sum in microseconds."""
-
-    within: Counter[int] = field(default_factory=Counter)
-    total: int = 0
-
-    def add(self, bucket: int, number: int, total: int) -> None:
-        if bucket != UNKNOWN:
-            self.within[bucket] += number
-            self.total += total
+LATENESS: Final = "duetime_lateness_seconds"
+DURATION: Final = "duetime_duration_seconds"
 
 
 @dataclass
 class Sums:
-    """Ended runs by kind and status, started runs by kind, and histograms of lateness and duration by kind."""
+    """Ended runs by kind and status, started runs by kind, and histograms of lateness and duration."""
 
     ended: Counter[tuple[str, str]] = field(default_factory=Counter)
     begun: Counter[str] = field(default_factory=Counter)
-    lateness: defaultdict[str, Spread] = field(default_factory=partial(defaultdict, Spread))
-    durations: defaultdict[str, Spread] = field(default_factory=partial(defaultdict, Spread))
+    buckets: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    """The runs in each bucket of a histogram, by its name and the kind."""
+    totals: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The sums of the histograms in microseconds."""
 
     def add(self, tally: Tally, *, begun_before: bool = False) -> None:
         if tally.begun and not begun_before:
@@ -65,8 +58,10 @@ class Sums:
         if tally.status in LIVE:
             return
         self.ended[tally.kind, tally.status] += tally.number
-        self.lateness[tally.kind].add(tally.late, tally.number, tally.late_for)
-        self.durations[tally.kind].add(tally.took, tally.number, tally.took_for)
+        for name, bucket, total in ((LATENESS, tally.late, tally.late_for), (DURATION, tally.took, tally.took_for)):
+            if bucket != UNKNOWN:
+                self.buckets[name, tally.kind, bucket] += tally.number
+                self.totals[name, tally.kind] += total
 
     def with_(self, tallies: Iterable[Tally]) -> Sums:
         both = deepcopy(self)
@@ -160,8 +155,8 @@ class StoreCollector(Collector):
                 ended.add_metric([kind, status], sums.ended[kind, status])
         yield claimed
         yield ended
-        yield _histogram("duetime_lateness_seconds", "From the due instant to the start.", sums.lateness)
-        yield _histogram("duetime_duration_seconds", "From the start to the end.", sums.durations)
+        yield _histogram(LATENESS, "From the due instant to the start.", sums)
+        yield _histogram(DURATION, "From the start to the end.", sums)
 
 
 def _gauge(name: str, words: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]) -> Metric:
@@ -171,13 +166,12 @@ def _gauge(name: str, words: str, labels: Sequence[str], values: Iterable[tuple[
     return family
 
 
-def _histogram(name: str, words: str, spreads: Mapping[str, Spread]) -> Metric:
+def _histogram(name: str, words: str, sums: Sums) -> Metric:
     family = HistogramMetricFamily(name, words, labels=["kind"])
-    names = [*(str(bound) for bound in BOUNDS), "+Inf"]
-    for kind, spread in sorted(spreads.items()):
-        if spread.within:
-            counts = accumulate(spread.within[bucket] for bucket in range(len(names)))
-            family.add_metric([kind], list(zip(names, map(float, counts), strict=True)), spread.total / SECOND)
+    bounds = [*(str(bound) for bound in BOUNDS), "+Inf"]
+    for kind in sorted(kind for histogram, kind in sums.totals if histogram == name):
+        counts = accumulate(sums.buckets[name, kind, bucket] for bucket in range(len(bounds)))
+        family.add_metric([kind], list(zip(bounds, map(float, counts), strict=True)), sums.totals[name, kind] / SECOND)
     return family
 
 
