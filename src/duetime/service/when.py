@@ -61,11 +61,8 @@ def time_notes(config: Mapping[str, Any], zone: str, now: Instant) -> list[str]:
 def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
     """Parse one text that says when: a time or a delay ("tomorrow at 9", "in 2 hours"), a recurring phrase ("every
     weekday at 8:30"), a cron expression or a recurrence rule. Return the type of trigger and its configuration."""
-    from duetime.engine.times.recurrence import (  # its patterns take time to compile
-        EXAMPLES,
-        MAX_PHRASE_LENGTH,
-        read_recurrence,
-    )
+    from duetime.engine.times.recurrence import EXAMPLES, MAX_PHRASE_LENGTH  # its patterns take time to compile
+    from duetime.engine.times.unread import read_recurrence
 
     rule = text.strip()
     if rule[:6].lower() == "rrule:":
@@ -205,7 +202,8 @@ def read_every(text: str) -> When:
     tidy = " ".join(text.lower().split()).removeprefix("every ")
     tidy = f"1 {tidy}" if tidy in _UNITS else re.sub(r"an? ", "1 ", tidy, count=1) if tidy[:1] == "a" else tidy
     duration(tidy, "every")  # checks its limits
-    from duetime.engine.times.recurrence import interval_of, read_recurrence  # as above
+    from duetime.engine.times.recurrence import interval_of  # as above
+    from duetime.engine.times.unread import read_recurrence
 
     config = interval_of(tidy)
     rule = None if config else read_recurrence(f"every {tidy}")

@@ -71,27 +71,9 @@ class NoRule(Exception):
     """A part of a recurring phrase cannot be read."""
 
 
-def read_recurrence(text: str) -> Recurrence | None:
-    """Parse a recurring phrase. Return None for a phrase that does not recur, such as "friday at 9"; raise
-    UnreadableTime for a recurring phrase that says too little or that no trigger can express."""
-    if len(text) > MAX_PHRASE_LENGTH:
-        raise _unclear(text, f"it is too long; write it like {EXAMPLES}.")
-    try:
-        return parse_recurrence(text)
-    except NoRule:
-        from duetime.engine.times.unread import unread_part  # only needed for an error
-
-        part = unread_part(text)
-        hint = (
-            EXCEPTIONS
-            if part.lower().startswith(("except ", "but not ", "excluding "))
-            else f"write it like {EXAMPLES}."
-        )
-        raise _unclear(part, hint, "" if part != text else " as a rule") from None
-
-
 def parse_recurrence(text: str) -> Recurrence | None:
-    """Parse a recurring phrase as `read_recurrence` does, but raise NoRule if a part of it cannot be read."""
+    """Parse a recurring phrase. Return None for a phrase that does not recur, such as "friday at 9"; raise NoRule if a
+    part of it cannot be read, and UnreadableTime if it says too little or no trigger can express it."""
     words = " ".join(plain_words(text).split()).strip(" .")
     window, words = _taken_window(words)
     limits = {match[1][:1]: match[2] for match in _LIMITS.finditer(words)}
@@ -112,7 +94,7 @@ def parse_recurrence(text: str) -> Recurrence | None:
     return _with_limits(recurrence, limits)
 
 
-def _unclear(text: str, hint: str, as_what: str = "") -> UnreadableTime:
+def unclear(text: str, hint: str, as_what: str = "") -> UnreadableTime:
     return UnreadableTime(f'could not read "{text[:100]}"{as_what}; {hint}', field="when")
 
 
@@ -143,7 +125,7 @@ def _taken_window(words: str) -> tuple[str | None, str]:
         return None, words
     begin, end = (read_clock(each if not each.isdigit() else f"at {each}") for each in match.groups())
     if begin is None or end is None:
-        raise _unclear(match[0], 'give a window such as "between 9:00 and 17:00".')
+        raise unclear(match[0], 'give a window such as "between 9:00 and 17:00".')
     last = end.second
     if begin.bare and end.bare and last <= begin.second < last + 12 * 3600 and last <= 12 * 3600:
         last += 12 * 3600
@@ -158,7 +140,7 @@ def _taken_times(words: str) -> tuple[tuple[int, ...], str]:
     times = [each.removeprefix("at ") for each in re.split(r", and |, | and ", match[0])]
     read = [read_clock(f"at {each}") for each in times]
     if any(each is None for each in read):
-        raise _unclear(match[0], 'give times such as "9:00" or "5pm".')
+        raise unclear(match[0], 'give times such as "9:00" or "5pm".')
     return tuple(each.second for each in read if each), _join(words[: match.start()], words[match.end() :])
 
 

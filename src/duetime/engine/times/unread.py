@@ -1,4 +1,4 @@
-"""Finds the part of a phrase that was not understood, so that an error can name it instead of the whole phrase."""
+"""Reads recurring phrases. An error names the part of a phrase that was not understood instead of the whole phrase."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import UnreadableTime
 from duetime.engine.times.grammar import DAY_PARTS, WEEKDAY_NAMES, month_number, plain_words
 from duetime.engine.times.parser import read_time, unreadable
-from duetime.engine.times.recurrence import MAX_PHRASE_LENGTH, SAY_AT_WHAT_TIME, NoRule, parse_recurrence
+from duetime.engine.times.recurrence import (
+    EXAMPLES,
+    EXCEPTIONS,
+    MAX_PHRASE_LENGTH,
+    SAY_AT_WHAT_TIME,
+    NoRule,
+    Recurrence,
+    parse_recurrence,
+    unclear,
+)
 
 _MAX_WORDS: Final = 20
 """Phrases with more words are named whole, because finding a part takes time."""
@@ -24,6 +33,22 @@ _VOCABULARY: Final = frozenset((
     "half", "past", "quarter", "new", "year's", "eve",
 ))  # fmt: skip
 """Words that have a meaning in times and rules, without those of numbers, weekdays and months."""
+
+
+def read_recurrence(text: str) -> Recurrence | None:
+    """Parse a recurring phrase as `parse_recurrence` does, but raise UnreadableTime about what cannot be read."""
+    if len(text) > MAX_PHRASE_LENGTH:
+        raise unclear(text, f"it is too long; write it like {EXAMPLES}.")
+    try:
+        return parse_recurrence(text)
+    except NoRule:
+        part = unread_part(text)
+        hint = (
+            EXCEPTIONS
+            if part.lower().startswith(("except ", "but not ", "excluding "))
+            else f"write it like {EXAMPLES}."
+        )
+        raise unclear(part, hint, "" if part != text else " as a rule") from None
 
 
 def unread_part(text: str) -> str:
