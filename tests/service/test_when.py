@@ -21,6 +21,12 @@ def test_anything_longer_is_refused(text: str) -> None:
     assert refused.value.field == "--every"
 
 
+@pytest.mark.parametrize("text", ["2 days at 9", "1 month at noon", "the morning"])
+def test_a_day_with_a_time_is_no_duration(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"could not parse .* as a duration; write it like 30m"):
+        duration(text, "timeout")
+
+
 @pytest.mark.parametrize(
     ("every", "rule"),
     [("1 month", "MONTHLY"), ("month", "MONTHLY"), ("a year", "YEARLY"), ("every 3 months", "MONTHLY;INTERVAL=3")],

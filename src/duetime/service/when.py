@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -243,10 +244,12 @@ def duration(text: str, field: str, *, zero: bool = False) -> int:
     try:
         length = read_duration(tidy)
     except UnreadableTime as error:
-        try:
-            length = read_time(f"in {tidy}", zone="UTC", now=Instant(0)).instant
-        except UnreadableTime:
+        time = None
+        with suppress(UnreadableTime):
+            time = read_time(f"in {tidy}", zone="UTC", now=Instant(0))
+        if time is None or time.note is not None:  # "2 days at 9" names a day
             raise InvalidInput(f"{field}: {error.message}", field=field) from None
+        length = time.instant
     if length < 0 or (length == 0 and not zero):
         raise InvalidInput(f"{field}: must be greater than zero, such as 30s or 2h", field=field)
     if length > LONGEST_DURATION:

@@ -42,7 +42,7 @@ _LIMITS = re.compile(
     r"(?:^| )(until|till|starting|beginning) (.+?)"
     rf"(?=,? (?:(?:until|till|starting|beginning|every|each|except) |(?:{'|'.join(_ADVERBS)})\b)|$)"
 )
-_EXCEPT = re.compile(r"[ ,]* (?:except|but not|excluding)(?: on| for)? ")
+_EXCEPT = re.compile(r"(?: ?,)? (?:except|but not|excluding)(?: on| for)? ")
 _PART = re.compile(r"(?:^| )(morning|afternoon|evening|night)s?$")
 _STEP = re.compile(rf"(?:(\d{{1,6}}|{'|'.join(_STEPS)}) )?(second|minute|hour|day|week|month|year)s?(?: (?:on )?(.*))?")
 _NAMED = re.compile(rf"(?:({'|'.join(_STEPS)}) )?([a-z ,-]+)")
