@@ -31,6 +31,7 @@ from duetime.kinds.notifications.build import notes_for_others
 from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.security.redaction import secrets_of
+from duetime.service.distribution import version
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import BuildContext, load
 from duetime.service.published import SERVER_IS_OLDER, differences, publication, read_publication, without_address
@@ -263,11 +264,9 @@ def mcp_server(
 ) -> McpServer:
     """Build the MCP server with the tools of these names. The SDK takes a second to import, so it is imported here, for
     commands that use MCP. The services say which required arguments have a default."""
-    from importlib.metadata import version
-
     from duetime.mcp.server import McpServer
 
-    return McpServer(catalog_for(names, services), identify, version("duetime"), limits)
+    return McpServer(catalog_for(names, services), identify, version(), limits)
 
 
 def catalog_for(names: Sequence[str], services: Services | None) -> Catalog:
@@ -333,8 +332,6 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
 
     Without tokens every caller is the local owner.
     """
-    from importlib.metadata import version
-
     from duetime.dashboard.login import not_found_page, sign_in_page
     from duetime.dashboard.routes import web_routes
     from duetime.http.app import calendar_feed, http_app, identity
@@ -364,7 +361,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     watched = [readiness(app.scheduler, app.exchange_age), metrics(context, app.exchange_age), identity(app.store)]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.for_purpose(CALENDAR)))
     pages = web_routes(context, browsers)
-    routes = [*api_routes(context, version("duetime"), limits), *watched, *further, *pages]
+    routes = [*api_routes(context, version(), limits), *watched, *further, *pages]
     routes.append(mcp_route(server, limits))
     names = (*app.settings.hosts, *hosts)
     return http_app(tokens, browsers, not_found_page, routes, partial(running, server), names, limits)

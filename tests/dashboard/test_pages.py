@@ -13,8 +13,8 @@ import pytest
 
 from duetime.dashboard.filters import is_web_address, visible
 from duetime.dashboard.filters import linked as linked_text
-from duetime.dashboard.navigation import documentation
 from duetime.engine.store import RunQuery
+from duetime.service.distribution import documentation
 from tests.support.browsing import (
     Browser,
     field,

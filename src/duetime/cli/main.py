@@ -16,11 +16,12 @@ from typer.main import get_command
 
 from duetime.engine.errors import DuetimeError, InvalidInput, unknown
 from duetime.kinds import load_specs
+from duetime.service.distribution import documentation, version
 from duetime.service.errors import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, error_class
 from duetime.service.kind_spec import Command, KindSpec, known_specs, load
 from duetime.terminal import output
 from duetime.terminal.completion import COMPLETION, one_of
-from duetime.terminal.context import Application, Json, config_named, documentation, register_builder, take_config
+from duetime.terminal.context import Application, Json, config_named, register_builder, take_config
 from duetime.terminal.errors import worded
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainGroup, ReadCommand, Rows, argument, single
@@ -283,8 +284,6 @@ register_builder(_build)
 
 def _print_version(is_requested: bool) -> None:
     if is_requested:
-        from duetime.terminal.context import version
-
         print(f"duetime {version()}")
         raise typer.Exit
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
-from importlib.metadata import PackageNotFoundError, metadata
 from typing import Final, NamedTuple
 
 from duetime.service.operations.dead_letters import count_dead
@@ -73,23 +71,3 @@ def _badge(count: Count) -> str:
 
 def shortcuts(items: Sequence[NavigationItem]) -> list[tuple[str, str]]:
     return [*SHORTCUTS, *((f"g {each.key}", f"Go to {each.label}") for each in items if each.key)]
-
-
-@cache
-def version() -> str:
-    return _about()[0]
-
-
-@cache
-def documentation() -> str:
-    """Return the address of the documentation that the package names; empty if it names none."""
-    return _about()[1]
-
-
-def _about() -> tuple[str, str]:
-    try:
-        package = metadata("duetime")
-    except PackageNotFoundError:
-        return "from source", ""
-    links = (each.partition(", ") for each in package.get_all("Project-URL") or ())
-    return str(package["Version"]), next((address for name, _, address in links if name == "Documentation"), "")

@@ -18,8 +18,6 @@ from duetime.dashboard.navigation import (
     BEFORE_KINDS,
     MENU,
     NavigationItem,
-    documentation,
-    version,
     with_counts,
 )
 from duetime.dashboard.notices import ONCE, SENTENCES, Notice, notice_of
@@ -31,6 +29,7 @@ from duetime.engine.kind import Caller
 from duetime.http.auth import WebContext
 from duetime.http.bodies import alone
 from duetime.http.browser_sessions import SESSION, Browsers, is_page
+from duetime.service.distribution import documentation, version
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, error_class, refuse
 from duetime.service.kind_spec import load
 from duetime.service.services import Call, Services

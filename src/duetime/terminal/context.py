@@ -210,29 +210,6 @@ def print_done(
         print_warnings(app, warnings, tasks=tasks)
 
 
-def version() -> str:
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
-
-    try:
-        return installed("duetime")
-    except PackageNotFoundError:
-        return "(from source)"
-
-
-def documentation() -> str:
-    """Return the address of the documentation that the package names; empty if it names none."""
-    from importlib.metadata import PackageNotFoundError, metadata
-
-    try:
-        links = metadata("duetime").get_all("Project-URL") or []
-    except PackageNotFoundError:
-        return ""
-    return next(
-        (address for name, _, address in (each.partition(", ") for each in links) if name == "Documentation"), ""
-    )
-
-
 def given_text(text: str) -> str:
     """Return the text, or standard input if the text is a dash."""
     return sys.stdin.read().rstrip("\n") if text == "-" else text

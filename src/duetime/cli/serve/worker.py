@@ -18,6 +18,7 @@ from duetime.cli.serve.demo import DB, LOG, SAMPLES, create_samples, demo_settin
 from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, log_to
 from duetime.engine.clock import SECOND
 from duetime.engine.errors import StoreUnavailable
+from duetime.service.distribution import version
 from duetime.service.errors import FAILED, INTERRUPTED, OK
 from duetime.service.masking import without_password
 from duetime.service.presenters import reads_as
@@ -26,7 +27,7 @@ from duetime.service.vocabulary import Schedule, ScheduleState, clock_local
 from duetime.settings import Settings
 from duetime.settings.working_folder import leave_folder
 from duetime.terminal import output
-from duetime.terminal.context import Db, Json, Tasks, program, settings_for, version
+from duetime.terminal.context import Db, Json, Tasks, program, settings_for
 from duetime.terminal.output import clean, coming, plural, span
 from duetime.terminal.typer_ext import PlainCommand, option, single
 

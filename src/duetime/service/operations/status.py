@@ -15,6 +15,7 @@ from duetime.engine.model import RunStatus, ScheduleState, WorkerRow
 from duetime.engine.redaction import without_password
 from duetime.engine.store import Health, ScheduleQuery
 from duetime.engine.store_interfaces import Timing
+from duetime.service.distribution import version
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import MAX_LISTED_TEXT, History, history, outcomes
@@ -88,7 +89,7 @@ def _server(call: Call, now: Instant) -> View:
     lasting = [each for each in workers if not each.session]
     store = call.scheduler.store.url
     view: dict[str, Any] = {
-        "version": _version(),
+        "version": version(),
         "timezone": call.scheduler.zone,
         "store": "postgresql" if store.startswith("postgres") else "sqlite",
         "stays_up": bool(lasting),
@@ -100,15 +101,6 @@ def _server(call: Call, now: Instant) -> View:
         return view
     rows = [{"name": each.name, "session": bool(each.session), "takes": kinds_taken(each)} for each in workers]
     return {**view, "machine": platform.node(), "address": without_password(store), "workers": rows}
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("duetime")
-    except PackageNotFoundError:
-        return "from source"
 
 
 def _topics(call: Call) -> list[str]:
