@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "duetime"
 ROWS_AND_ANSWERS = frozenset({"Run", "Schedule"})
 """Names of rows of the engine that the answers made of them have, too."""
-LOWER = ("engine", "stores", "service", "net", "security", "processes", "settings", "http", "kinds")
+LOWER = ("engine", "stores", "service", "net", "security", "processes", "settings", "http", "kinds", "cli", "dashboard")
 """Packages without participles as names."""
 PARTICIPLES = frozenset(
     ("asked", "fitted", "found", "given", "heard", "kept", "made", "meant", "said", "shown", "told", "wanted", "worded")
