@@ -102,8 +102,8 @@ def check_types(request: Any) -> None:
 
 def check_type(name: str, value: object, *types: type) -> None:
     if not isinstance(value, types) or (isinstance(value, str) and str not in types):  # a text is no list
-        shown = [each for each in types if each in _NOUNS and not (each is int and float in types)]
-        nouns = " or ".join(_NOUNS[each] for each in shown)
+        named = [each for each in types if each in _NOUNS and not (each is int and float in types)]
+        nouns = " or ".join(_NOUNS[each] for each in named)
         raise InvalidInput(field=name, problem=f"must be {nouns}, not {value!r:.80}")
 
 
