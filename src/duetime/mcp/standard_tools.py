@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from duetime.engine.errors import DuetimeError, InvalidInput
@@ -191,13 +192,56 @@ RowExtras = Callable[[Schedule, str], dict[str, Any]]
 """Returns the fields that a kind adds to the row of a schedule, in a time zone."""
 
 
+def list_tool(
+    kind: str,
+    plural: str,
+    id_name: str = "id",
+    extras: RowExtras = lambda _schedule, _zone: {},
+    further: Mapping[str, Schema] = MappingProxyType({}),
+) -> Tool:
+    """Return the tool that lists the schedules of a kind. `further` are the schemas of the fields in `extras`."""
+    return Tool(
+        name=f"list_{plural}",
+        title=f"List {plural}",
+        description=(
+            f"The caller's {plural}, newest last. One that recurs is pending between runs; failed also matches one "
+            "whose latest run failed."
+        ),
+        input=object_schema(LIST_INPUT),
+        output=result_schema(list_output(plural, {**summary_schema(id_name), **further})),
+        answer=errors_as_results(lambda call, given: list_schedules(call, given, kind, plural, id_name, extras)),
+        read_only=True,
+        idempotent=True,
+        lists_schedules=True,
+    )
+
+
+def cancel_tool(kind: str, name: str, id_name: str, schedule_id: Schema, list_name: str = "") -> Tool:
+    """Return the tool that cancels a schedule of a kind. With `list_name`, an unknown id is an error that names it."""
+    return Tool(
+        name=name,
+        title=f"Cancel a {kind}",
+        description=(
+            f"Cancel a {kind} for good, and stop its run in progress. Ask the user if several could be meant. "
+            "Cancelling twice is no error."
+        ),
+        input=object_schema({id_name: schedule_id}, (id_name,)),
+        output=result_schema(
+            {"cancelled": {"type": "boolean"}, id_name: {"type": "string"}, "error": ERROR, **LOOKUP}, ("cancelled",)
+        ),
+        answer=lambda call, given: cancel(call, given[id_name], kind, id_name, list_name),
+        destructive=True,
+        idempotent=True,
+    )
+
+
 def list_schedules(
     call: Call,
     given: Arguments,
     kind: str,
     plural: str,
-    id_name: str = "id",
-    extras: RowExtras = lambda _schedule, _zone: {},
+    id_name: str,
+    extras: RowExtras,
 ) -> Reply:
     zone, status = call.in_zone(given.get("timezone")).zone, given.get("status")
     if status is not None and status not in STATUSES:
@@ -215,18 +259,19 @@ def list_schedules(
     return Reply(answer if found.cursor is None else {**answer, "next_cursor": found.cursor})
 
 
-def cancel(call: Call, given: str | int, kind: str, id_name: str = "id") -> Reply:
+def cancel(call: Call, given: str | int, kind: str, id_name: str, list_name: str) -> Reply:
+    unknown = {"error": f"No {kind} has the id {given}; {list_name} shows the ids."} if list_name else {}
     try:
         schedule = find_schedule(call.scheduler, call.caller, given, kind)
     except DuetimeError as error:
-        said = {} if error.code == "not_found" else error_result(error).structured
+        said = unknown if error.code == "not_found" else error_result(error).structured
         return Reply({"cancelled": False, **said, **lookup_fields(error)})
     public_id = schedule.definition.public_id
     try:
         call.scheduler.cancel(call.caller, public_id, kind)
     except DuetimeError as error:
         if error.code == "not_found":
-            return Reply({"cancelled": False})
+            return Reply({"cancelled": False, **unknown})
         if error.code == "not_possible":
             reason = f"{kind.capitalize()} already {status_of(schedule.progress)}: {public_id}"
             return Reply({"cancelled": False, id_name: public_id, "error": reason})
@@ -248,7 +293,6 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
     arguments = inputs_of(load(spec.payload), {**when, **UNLISTED, **options}, f"{kind}_")
     inputs = {name: flat_schema(field.schema) for name, field in arguments.items()}
     required = (*name, *(name for name, field in arguments.items() if field.required))
-    schedule_id = id_or_name(f"The id that {create_name} returned, or a name.")
     return [
         Tool(
             name=create_name,
@@ -261,45 +305,11 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
             output=result_schema({"id": {"type": "string"}, **CREATED}),
             answer=errors_as_results(partial(_schedule, kind, arguments)),
         ),
-        Tool(
-            name=list_name,
-            title=f"List {plural}",
-            description=(
-                f"The caller's {plural}, newest last. One that recurs is pending between runs; failed also matches one "
-                "whose latest run failed."
-            ),
-            input=object_schema(LIST_INPUT),
-            output=result_schema(list_output(plural, summary_schema())),
-            answer=errors_as_results(lambda call, given: list_schedules(call, given, kind, plural)),
-            read_only=True,
-            idempotent=True,
-            lists_schedules=True,
-        ),
-        Tool(
-            name=cancel_name,
-            title=f"Cancel a {kind}",
-            description=(
-                f"Cancel a {kind} for good, and stop its run in progress. {list_name} shows the ids. Ask the user if "
-                "several could be meant. Cancelling twice is no error."
-            ),
-            input=object_schema({"id": schedule_id}, ("id",)),
-            output=result_schema(
-                {"cancelled": {"type": "boolean"}, "id": {"type": "string"}, "error": ERROR, **LOOKUP}, ("cancelled",)
-            ),
-            answer=partial(_cancel, kind, list_name),
-            destructive=True,
-            idempotent=True,
-        ),
+        list_tool(kind, plural),
+        cancel_tool(kind, cancel_name, "id", id_or_name(f"The id that {create_name} returned, or a name."), list_name),
     ]
 
 
 def _schedule(kind: str, arguments: Mapping[str, PayloadField], call: Call, given: Arguments) -> Reply:
     named = {name: field for name, field in arguments.items() if name in given or field.required}
     return create(call, given, kind, {field.name: given.get(name) for name, field in named.items()})
-
-
-def _cancel(kind: str, list_name: str, call: Call, given: Arguments) -> Reply:
-    reply = cancel(call, given["id"], kind)
-    if reply.structured["cancelled"] or "error" in reply.structured:
-        return reply
-    return Reply({**reply.structured, "error": f"No {kind} has the id {given['id']}; {list_name} shows the ids."})

@@ -40,12 +40,10 @@ from duetime.mcp.schemas import (
 )
 from duetime.mcp.standard_tools import (
     CREATED,
-    LIST_INPUT,
-    cancel,
+    cancel_tool,
     create,
     create_request,
-    list_output,
-    list_schedules,
+    list_tool,
     requested_when,
     summary,
     summary_schema,
@@ -103,19 +101,6 @@ def schedule_job(call: Call, arguments: Arguments) -> Reply:
 
 
 @errors_as_results
-def list_jobs(call: Call, arguments: Arguments) -> Reply:
-    """The caller's jobs, newest last. A recurring job is pending between runs; failed also matches one whose latest run
-    failed."""
-    return list_schedules(call, arguments, "job", "jobs", "job_id", extras)
-
-
-def cancel_job(call: Call, arguments: Arguments) -> Reply:
-    """Cancel a job for good, and stop its run in progress. Ask the user if several could be meant. Cancelling twice is
-    no error."""
-    return cancel(call, arguments["job_id"], "job", "job_id")
-
-
-@errors_as_results
 def job_status(call: Call, arguments: Arguments) -> Reply:
     """What one job runs and when, and its latest runs with results and errors: tells whether it worked."""
     zone = call.in_zone(arguments.get("timezone")).zone
@@ -159,13 +144,9 @@ def preview_schedule(call: Call, arguments: Arguments) -> Reply:
 
 JOB_ID = id_or_name("Its job_id or name.")
 KNOWN_TASKS: Schema = {"type": "array", "items": {"type": "string"}, "description": "If the task is unknown."}
-SUMMARY: dict[str, Schema] = {
-    **summary_schema("job_id"),
-    "task": {"type": ["string", "null"]},
-    "args": {},
-    "kwargs": {},
-    "trigger_config": {"type": "object"},
-}
+RUNS: dict[str, Schema] = {
+    "task": {"type": ["string", "null"]}, "args": {}, "kwargs": {}, "trigger_config": {"type": "object"},
+}  # fmt: skip
 TASK = payload_arguments(TaskCall)
 EDITABLE = {name: (name, schema) for name, schema in {**TASK, "task": text("New task or pipeline.")}.items()}
 
@@ -190,31 +171,15 @@ TOOLS = [
         {"job_id": {"type": "string"}, **CREATED, "known_tasks": KNOWN_TASKS, "hint": LOOKUP["hint"]},
         ("name", "task"),
     ),
-    tool(
-        list_jobs,
-        "List jobs",
-        LIST_INPUT,
-        list_output("jobs", SUMMARY),
-        read_only=True,
-        idempotent=True,
-        lists_schedules=True,
-    ),
-    tool(
-        cancel_job,
-        "Cancel a job",
-        {"job_id": JOB_ID},
-        {"cancelled": {"type": "boolean"}, "job_id": {"type": "string"}, "error": ERROR, **LOOKUP},
-        ("job_id",),
-        always=("cancelled",),
-        destructive=True,
-        idempotent=True,
-    ),
+    list_tool("job", "jobs", "job_id", extras, RUNS),
+    cancel_tool("job", "cancel_job", "job_id", JOB_ID),
     tool(
         job_status,
         "Show a job",
         {"job_id": JOB_ID, "timezone": ZONE},
         {
-            **SUMMARY,
+            **summary_schema("job_id"),
+            **RUNS,
             "created_at": {"type": "string"},
             "max_runs": {"type": ["integer", "null"]},
             "limits": LIMITS_IN_FORCE,
