@@ -81,7 +81,10 @@ def pings_of(duetime: Duetime) -> Pings:
     return observer
 
 
-def test_closing_waits_for_one_call_at_most_and_names_what_was_not_sent(duetime: Duetime, receiver: Receiver) -> None:
+def test_closing_waits_for_one_call_at_most_and_names_what_was_not_sent(
+    duetime: Duetime, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pings, "_TIMEOUT", 2.0)
     duetime.schedule(work, delay=0.001, ping=f"{receiver.url}/silent").wait()
     [run] = duetime.app.store.runs(RunQuery()).items
     schedule = duetime.app.store.get(run.schedule)
