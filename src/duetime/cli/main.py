@@ -118,6 +118,7 @@ def _own(name: str, module: str, summary: str, app: str = "commands") -> Command
     return Command(name, f"duetime.cli.{module}:{app}", summary)
 
 
+_ONE_SCHEDULE = "One schedule, by its id or name"
 _GENERAL = "duetime.terminal.schedules.commands:commands"
 """The group of the commands for a schedule of any kind, which are also commands of their own."""
 
@@ -139,16 +140,7 @@ _SECTIONS: Mapping[str, tuple[Command, ...]] = {
         _own("next", "runs.preview", "Show when an expression fires next."),
         _own("explain", "runs.preview", "Explain an expression in English.", "explain_commands"),
     ),
-    "One schedule, by its id or name": (
-        Command("show", _GENERAL, "Show what it does and when, its next times and its history."),
-        Command("history", _GENERAL, "Show its runs, latest first, with every attempt."),
-        Command("run", _GENERAL, "Run it now, in addition to its own times."),
-        Command("stop", _GENERAL, "Stop its run that is in progress."),
-        Command("pause", _GENERAL, "Pause it, until it is resumed or until a time."),
-        Command("resume", _GENERAL, "Resume it."),
-        Command("cancel", _GENERAL, "Cancel it, so that nothing more starts."),
-        Command("delete", _GENERAL, "Delete it; its history can still be read."),
-    ),
+    _ONE_SCHEDULE: (),  # their declarations say what the help shows of them
     "Runs": (
         _own("runs", "runs.runs", "Single runs: list, show, run again, stop."),
         _own("dead", "runs.dead", "Dead letters: list, show, retry or dismiss what failed."),
@@ -176,12 +168,19 @@ _SECTIONS: Mapping[str, tuple[Command, ...]] = {
 _BUILT_IN = {each.name: each for own in _SECTIONS.values() for each in own}
 
 
+def _general_commands() -> dict[str, Command]:
+    from duetime.terminal.schedules.commands import DECLARATIONS
+
+    return {name: Command(name, _GENERAL, each.summary) for name, each in DECLARATIONS.items()}
+
+
 def sections() -> dict[str, list[Command]]:
     """Return the commands by heading. Those of the kinds are among the schedules; a built-in command takes precedence
     over them."""
     kinds = {each.name: each for spec in load_specs().values() for each in commands_of(spec)}
-    own = {heading: list(commands) for heading, commands in _SECTIONS.items()}
-    own["Schedules"][:0] = [each for name, each in kinds.items() if name not in _BUILT_IN]
+    general = _general_commands()
+    own = {heading: list(commands) for heading, commands in _SECTIONS.items()} | {_ONE_SCHEDULE: [*general.values()]}
+    own["Schedules"][:0] = [each for name, each in kinds.items() if name not in _BUILT_IN and name not in general]
     return own
 
 
@@ -199,8 +198,8 @@ def commands_of(spec: KindSpec) -> tuple[Command, ...]:
 
 def _load(name: str) -> Any:
     """Import a command. Installed packages are searched for kinds only if no built-in command has this name."""
-    known = {each.name: each for spec in known_specs().values() for each in spec.commands} | _BUILT_IN
-    declared = known.get(name) or all_commands().get(name)
+    kinds = {each.name: each for spec in known_specs().values() for each in spec.commands}
+    declared = _BUILT_IN.get(name) or _general_commands().get(name) or kinds.get(name) or all_commands().get(name)
     if declared is None:
         return None
     if declared.app:

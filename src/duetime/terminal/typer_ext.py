@@ -203,16 +203,22 @@ def bundled(function: Callable[..., None]) -> Callable[..., None]:
             bundles[parameter.name] = annotation
             parameters += _options(annotation)
         else:
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            parameters.append(parameter)
 
     @functools.wraps(function)
     def call(**values: Any) -> None:
         more = {name: of(**{each.name: values.pop(each.name) for each in fields(of)}) for name, of in bundles.items()}
         function(**values, **more)
 
-    vars(call)["__signature__"] = inspect.Signature(parameters)
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return call
+    return with_parameters(call, parameters)
+
+
+def with_parameters(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:
+    """Show Typer these parameters as those of the function, which gets them by name."""
+    named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    vars(function)["__signature__"] = inspect.Signature(named)
+    function.__annotations__ = {each.name: each.annotation for each in named}
+    return function
 
 
 @functools.cache

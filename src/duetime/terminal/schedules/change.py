@@ -27,23 +27,23 @@ from duetime.terminal.context import Application, again, print_done
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean, coming, run_document, schedule_document
 from duetime.terminal.schedules.display import find_here, not_found, outcome_text
-from duetime.terminal.schedules.kind_view import KindView
+from duetime.terminal.schedules.kind_view import KindView, Target
 
 
 def add_schedule(app: Application, request: CreateSchedule, json_: bool, *, tasks: Sequence[str] | None = None) -> None:
     """Create a schedule and print it. If its key was used before, print the existing schedule and say so."""
     (schedule, fresh, limits), warnings, notes = create(app.call, request)
     facts = {"limits": limits, "created": fresh}
-    _print_schedule(app, "Added" if fresh else "Already exists:", schedule, facts, warnings, notes, json_, tasks)
+    print_schedule(app, "Added" if fresh else "Already exists:", schedule, facts, warnings, notes, json_, tasks)
 
 
 def edit_schedule(app: Application, request: EditSchedule, json_: bool) -> None:
     """Edit a schedule and print it."""
     edited, warnings, notes = edit(app.call, request)
-    _print_schedule(app, "Changed", edited.schedule, {"limits": edited.limits}, warnings, notes, json_)
+    print_schedule(app, "Changed", edited.schedule, {"limits": edited.limits}, warnings, notes, json_)
 
 
-def _print_schedule(
+def print_schedule(
     app: Application,
     verb: str,
     schedule: Schedule,
@@ -62,15 +62,16 @@ def _print_schedule(
     print_done(app, json_, document, "\n".join(lines), warnings, tasks=tasks)
 
 
-def run_schedule(app: Application, view: KindView, id: str, wait: float, json_: bool) -> None:
+def run_schedule(target: Target, wait: float) -> None:
+    app, view, id, json_ = target
     schedule = find_here(app, view, id)
     definition = schedule.definition
     with _named(definition.kind, short_id(definition)):
-        made, warnings, notes = run_now(app.call, RunNow(schedule=schedule))
-    seen = wait_for_end(app.call, made, wait)
+        run, warnings, notes = run_now(app.call, RunNow(schedule=schedule))
+    seen = wait_for_end(app.call, run, wait)
     waited = waited_for(app.call, seen)
     document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone), **waited}
-    text = f"Run {made.id} of {clean(name_of(definition))} {run_ending(seen, wait, waited['reason'])}"
+    text = f"Run {run.id} of {clean(name_of(definition))} {run_ending(seen, wait, waited['reason'])}"
     print_started(app, seen, document, text, warnings, notes, json_)
     exit_after(seen, wait)
 
@@ -98,15 +99,16 @@ def exit_after(run: Run, wait: float) -> None:
         raise typer.Exit(NOT_FINISHED)
 
 
-def stop_schedule(app: Application, view: KindView, id: str, json_: bool) -> None:
+def stop_schedule(target: Target) -> None:
     """Stop the runs of a schedule that are in progress."""
-    found, zone = find_here(app, view, id), app.scheduler.zone
-    with _named(found.definition.kind, found.definition.public_id):
-        stopped = stop(app.call, Stop(schedule=found))
-    runs = [run_document(run, zone) for run in stopped.value.runs]
-    document = {"id": found.definition.public_id, "runs": runs, "notes": stopped.notes}
-    owner = "" if found.definition.owner == OPERATOR.owner else f" Its owner is {found.definition.owner}."
-    output.print_result(json_, document, clean(" ".join(stopped.notes) + owner))
+    call, schedule = target.app.call, find_here(target.app, target.view, target.id)
+    definition = schedule.definition
+    with _named(definition.kind, definition.public_id):
+        stopped = stop(call, Stop(schedule=schedule))
+    runs = [run_document(run, call.zone) for run in stopped.value.runs]
+    document = {"id": definition.public_id, "runs": runs, "notes": stopped.notes}
+    owner = "" if definition.owner == OPERATOR.owner else f" Its owner is {definition.owner}."
+    output.print_result(target.json_, document, clean(" ".join(stopped.notes) + owner))
 
 
 def run_ending(run: Run, wait: float, reason: str | None) -> str:
@@ -127,30 +129,23 @@ _ALREADY = {"pause": "Already paused:", "resume": "Not paused:", "cancel": "Alre
 
 
 def change_one(
-    app: Application,
-    view: KindView,
-    given: str,
-    action: str,
-    json_: bool,
-    *,
-    until: str | None = None,
-    note: str | None = None,
-    yes: bool = True,
+    target: Target, action: str, *, yes: bool = True, until: str | None = None, note: str | None = None
 ) -> None:
     """Pause, resume, cancel or delete a schedule, and print what was done. Without `yes`, ask a person first."""
+    app, view, id, json_ = target
     if not yes and not json_ and is_interactive():
-        name = _name_in_question(app, view, given)
+        name = _name_in_question(app, view, id)
         if not agreed(f"{action.capitalize()} {clean(name)}? This cannot be undone."):
             return
-    request: ChangeRequest = REQUESTS[action](schedule=given, kind=view.kind)
+    request: ChangeRequest = REQUESTS[action](schedule=id, kind=view.kind)
     if isinstance(request, Pause):
         request = replace(request, until=until, note=note)
     try:
-        with _named(view.noun, given):
+        with _named(view.noun, id):
             changed = change(app.call, request).value
     except Refused as error:
         if error.code in ("not_found", "ambiguous"):
-            raise not_found(app, view, given, error) from None
+            raise not_found(app, view, id, error) from None
         raise
     verb = ACTIONS[request.action].capitalize()
     definition, progress = changed.schedule

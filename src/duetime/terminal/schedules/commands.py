@@ -1,17 +1,18 @@
-"""Declares the commands of every kind of schedule. Their implementation is imported when one runs."""
+"""Declares the commands for one schedule, and `list` of every kind. What a command needs is imported when it runs."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from duetime.service import MOST_SECONDS
 from duetime.terminal.completion import IDS, STATUSES
 from duetime.terminal.context import Cursor, Db, Json, Limit, opened
-from duetime.terminal.schedules.kind_view import ANY_KIND, KindView
-from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option
+from duetime.terminal.schedules.kind_view import ANY_KIND, KindView, Target
+from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option, with_parameters
 
 Id = Annotated[str, argument("ID", "Id as lists show it, such as j5, or a unique name.", **IDS)]
 Status = Annotated[
@@ -37,71 +38,109 @@ Expected = Annotated[
 ]
 
 
-READING = ("show", "history")
-"""The commands of a schedule that change nothing."""
+class _Declaration(NamedTuple):
+    function: Callable[..., None]
+    summary: str
+    """Its line in the help of `duetime`."""
+    cls: type[PlainCommand]
+
+
+DECLARATIONS: dict[str, _Declaration] = {}
+
+
+def one_schedule(
+    summary: str, cls: type[PlainCommand] = PlainCommand
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Declare a command for a schedule that is named by its id: `duetime NAME ID` for any kind, which the help lists
+    with its summary, and `duetime KIND NAME ID`, an earlier name of it that the help does not show. The function gets
+    the `Target`, and the options that the command has of its own. Its docstring is the help, in which `{noun}` is what
+    the schedules of the group are called."""
+
+    def declare(function: Callable[..., None]) -> Callable[..., None]:
+        DECLARATIONS[function.__name__] = _Declaration(function, summary, cls)
+        return function
+
+    return declare
+
+
+@one_schedule("Show what it does and when, its next times and its history.", ReadCommand)
+def show(target: Target, runs: Runs = 10) -> None:
+    """Show a {noun}: what it does and when, its policy, its next times and its history."""
+    from duetime.terminal.schedules.read import show_schedule
+
+    show_schedule(target, runs)
+
+
+@one_schedule("Show its runs, latest first, with every attempt.", ReadCommand)
+def history(target: Target, limit: HistoryLimit = 20) -> None:
+    """Show the runs of a {noun}, latest first, with every attempt; also of one that was deleted."""
+    from duetime.terminal.schedules.read import show_history
+
+    show_history(target, limit)
+
+
+@one_schedule("Run it now, in addition to its own times.")
+def run(target: Target, wait: Wait = 0) -> None:
+    """Run a {noun} now, in addition to its own times. With --wait, the exit code is 1 if the run failed and 6 if it has
+    not ended by then."""
+    from duetime.terminal.schedules.change import run_schedule
+
+    run_schedule(target, wait)
+
+
+@one_schedule("Stop its run that is in progress.")
+def stop(target: Target) -> None:
+    """Stop the run of a {noun} that is in progress. The {noun} continues at its next time."""
+    from duetime.terminal.schedules.change import stop_schedule
+
+    stop_schedule(target)
+
+
+@one_schedule("Pause it, until it is resumed or until a time.")
+def pause(target: Target, until: Until = None, note: Note = None) -> None:
+    """Pause a {noun}, until it is resumed or until a time."""
+    _change(target, "pause", until=until, note=note)
+
+
+@one_schedule("Resume it.")
+def resume(target: Target) -> None:
+    """Resume a paused {noun}."""
+    _change(target, "resume")
+
+
+@one_schedule("Cancel it, so that nothing more starts.")
+def cancel(target: Target) -> None:
+    """Cancel a {noun}. Nothing more starts, and a run in progress is asked to stop."""
+    _change(target, "cancel")
+
+
+@one_schedule("Delete it; its history can still be read.")
+def delete(target: Target, yes: Yes = False) -> None:
+    """Delete a {noun}, after a question on a terminal. Its history can still be read."""
+    _change(target, "delete", yes=yes)
+
+
+def _change(target: Target, action: str, *, yes: bool = True, **options: str | None) -> None:
+    from duetime.terminal.schedules.change import change_one
+
+    change_one(target, action, yes=yes, **options)
 
 
 def add_commands(commands: typer.Typer, view: KindView) -> None:
-    """Add the commands that work on a schedule of any kind, or only on one of the kind of the view. The latter are
-    earlier names of the former, which the help does not show."""
+    """Add the commands for one schedule to a group, in which they only find what its view is about."""
+    for name, each in DECLARATIONS.items():
+        help_ = " ".join((each.function.__doc__ or "").format(noun=view.noun).split())
+        commands.command(name, cls=each.cls, help=help_, hidden=view is not ANY_KIND)(_command(each.function, view))
 
-    def show(id: Id, runs: Runs = 10, db: Db = None, json_: Json = False) -> None:
-        from duetime.terminal.schedules.read import show_schedule
 
+def _command(function: Callable[..., None], view: KindView) -> Callable[..., None]:
+    def call(id: Id, db: Db = None, json_: Json = False, **options: Any) -> None:
         with opened(db) as app:
-            show_schedule(app, view, id, runs, json_)
+            function(Target(app, view, id, json_), **options)
 
-    def history(id: Id, limit: HistoryLimit = 20, db: Db = None, json_: Json = False) -> None:
-        from duetime.terminal.schedules.read import show_history
-
-        with opened(db) as app:
-            show_history(app, view, id, limit, json_)
-
-    def run(id: Id, wait: Wait = 0, db: Db = None, json_: Json = False) -> None:
-        from duetime.terminal.schedules.change import run_schedule
-
-        with opened(db) as app:
-            run_schedule(app, view, id, wait, json_)
-
-    def stop(id: Id, db: Db = None, json_: Json = False) -> None:
-        from duetime.terminal.schedules.change import stop_schedule
-
-        with opened(db) as app:
-            stop_schedule(app, view, id, json_)
-
-    def pause(id: Id, until: Until = None, note: Note = None, db: Db = None, json_: Json = False) -> None:
-        change("pause", id, db, json_, until=until, note=note)
-
-    def resume(id: Id, db: Db = None, json_: Json = False) -> None:
-        change("resume", id, db, json_)
-
-    def cancel(id: Id, db: Db = None, json_: Json = False) -> None:
-        change("cancel", id, db, json_)
-
-    def delete(id: Id, yes: Yes = False, db: Db = None, json_: Json = False) -> None:
-        change("delete", id, db, json_, yes=yes)
-
-    def change(action: str, id: str, db: str | None, json_: bool, **options: Any) -> None:
-        from duetime.terminal.schedules.change import change_one
-
-        with opened(db) as app:
-            change_one(app, view, id, action, json_, **options)
-
-    noun = view.noun
-    helped: dict[Callable[..., None], str] = {
-        show: f"Show a {noun}: what it does and when, its policy, its next times and its history.",
-        history: f"Show the runs of a {noun}, latest first, with every attempt; also of one that was deleted.",
-        run: f"Run a {noun} now, in addition to its own times. With --wait, the exit code is 1 if the run failed "
-        "and 6 if it has not ended by then.",
-        stop: f"Stop the run of a {noun} that is in progress. The {noun} continues at its next time.",
-        pause: f"Pause a {noun}, until it is resumed or until a time.",
-        resume: f"Resume a paused {noun}.",
-        cancel: f"Cancel a {noun}. Nothing more starts, and a run in progress is asked to stop.",
-        delete: f"Delete a {noun}, after a question on a terminal. Its history can still be read.",
-    }
-    for command, help_ in helped.items():
-        cls = ReadCommand if command.__name__ in READING else PlainCommand
-        commands.command(cls=cls, help=help_, hidden=view is not ANY_KIND)(command)
+    common = inspect.signature(call, eval_str=True).parameters
+    _, *own = inspect.signature(function, eval_str=True).parameters.values()
+    return with_parameters(call, [common["id"], *own, common["db"], common["json_"]])
 
 
 commands = group("Commands for a schedule of any kind.")
@@ -110,7 +149,8 @@ add_commands(commands, ANY_KIND)
 
 def kind_commands(view: KindView, summary: str, examples: str = "") -> typer.Typer:
     """Return the command group of a kind, with the commands that every kind has."""
-    general = "`duetime show`, `history`, `run`, `stop`, `pause`, `resume`, `cancel` and `delete` work for every kind."
+    *others, last = (f"`{name}`" for name in DECLARATIONS)
+    general = f"`duetime {', '.join(others)[1:]} and {last} work for every kind."
     own = group(summary, f"{examples}\n\n{general}")
 
     def list_(

@@ -10,6 +10,7 @@ from duetime.service.kind_spec import KindSpec, load
 
 if TYPE_CHECKING:
     from duetime.service.vocabulary import Definition
+    from duetime.terminal.context import Application
 
 
 Payload = Mapping[str, Any]
@@ -31,6 +32,16 @@ class KindView(NamedTuple):
     @property
     def noun(self) -> str:
         return self.kind or "schedule"
+
+
+class Target(NamedTuple):
+    """The schedule that a command names, and how to show what came of the command."""
+
+    app: Application
+    view: KindView
+    id: str
+    """Its id or name, as it was typed."""
+    json_: bool
 
 
 ANY_KIND = KindView(

@@ -15,7 +15,7 @@ from duetime.terminal import output
 from duetime.terminal.context import Application, program
 from duetime.terminal.output import clean, counted, run_document, schedule_document
 from duetime.terminal.schedules.display import NEXT_TIMES, find_here, print_runs, print_schedules, schedule_facts
-from duetime.terminal.schedules.kind_view import KindView
+from duetime.terminal.schedules.kind_view import KindView, Target
 
 PAGE = 1000
 """Number of schedules that are read at a time if all are shown."""
@@ -66,10 +66,10 @@ def _nothing(app: Application, view: KindView, request: ListSchedules) -> str:
     return f"There are no active schedules; {named}." if ended else "There are no schedules yet."
 
 
-def show_schedule(app: Application, view: KindView, id: str, runs: int, json_: bool) -> None:
-    schedule, call = find_here(app, view, id), app.call
+def show_schedule(target: Target, runs: int) -> None:
+    schedule, call = find_here(target.app, target.view, target.id), target.app.call
     past = history(call, History(schedule=schedule, limit=runs)).value.items if runs else []
-    if json_:
+    if target.json_:
         instants = next_instants(schedule, call.now, NEXT_TIMES)
         extra = {
             "next_instants": [instant_view(instant, call.zone) for instant in instants],
@@ -77,13 +77,14 @@ def show_schedule(app: Application, view: KindView, id: str, runs: int, json_: b
         }
         output.print_json(schedule_document(schedule, call.zone, detail_of(call, schedule)) | extra)
         return
-    output.facts(schedule_facts(app, schedule))
+    output.facts(schedule_facts(target.app, schedule))
     if past:
         print()
-        print_runs(app, past)
+        print_runs(target.app, past)
 
 
-def show_history(app: Application, view: KindView, id: str, limit: int, json_: bool) -> None:
+def show_history(target: Target, limit: int) -> None:
+    app, view, id, json_ = target
     page = history(app.call, History(schedule=find_here(app, view, id, deleted=True), limit=limit)).value
     if json_:
         output.print_json({"runs": [_run_view(app.call, run) for run in page.items], "total": page.total})

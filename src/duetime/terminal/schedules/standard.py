@@ -27,7 +27,7 @@ from duetime.terminal.schedules.options import (
     PolicyCommandOptions,
     TriggerOptions,
 )
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option, with_parameters
 
 if TYPE_CHECKING:
     from duetime.service.operations.create import CreateSchedule
@@ -207,6 +207,4 @@ def _with_signature(
         for each in inspect.signature(function).parameters.values()
         if each.name not in removed
     ]
-    vars(function)["__signature__"] = inspect.Signature(parameters)
-    function.__annotations__ = {each.name: each.annotation for each in parameters}
-    return function
+    return with_parameters(function, parameters)
