@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 import mcp_types as types
 
 from duetime.engine.errors import InvalidInput
+from duetime.mcp import manage_tools, read_tools, run_tools
 from duetime.mcp.definitions import Recipe, Resource, Schema, Tool, general_recipes, with_optional
 from duetime.mcp.edit_tool import edit_tool
-from duetime.mcp.manage_tools import manage_tools
-from duetime.mcp.read_tools import history_tool, status_tool, upcoming_tool
-from duetime.mcp.run_tools import mark_runs_tool, run_now_tool, stop_run_tool
 from duetime.mcp.served import Served
 from duetime.mcp.standard_tools import standard_tools
 from duetime.service.kind_spec import KindSpec, load
@@ -96,9 +94,12 @@ def _instructions(specs: Sequence[KindSpec]) -> str:
 
 def generic_tools(served: Served) -> list[Tool]:
     """Return the tools for all kinds. They belong to no family, and serve the enabled families."""
-    reading = [upcoming_tool(served), history_tool(served), status_tool()]
-    of_runs = [run_now_tool(served), stop_run_tool(served), mark_runs_tool(served)]
-    return [*reading, *of_runs, edit_tool(served), *manage_tools(served)]
+    return [
+        *read_tools.tools.of(served),
+        *run_tools.tools.of(served),
+        edit_tool(served),
+        *manage_tools.tools.of(served),
+    ]
 
 
 # Entries of tools in `tools/list`. Every conversation contains the list, so an entry is as short as possible. What the
@@ -141,8 +142,8 @@ def _input(schema: Schema) -> Schema:
 def _argument(schema: Schema) -> Schema:
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     named = [kind for kind in kinds if kind != "null"]
-    kept = {key: value for key, value in schema.items() if not _is_trivial(key, value)}
-    return {**kept, "type": named[0] if len(named) == 1 else named}
+    listed = {key: value for key, value in schema.items() if not _is_trivial(key, value)}
+    return {**listed, "type": named[0] if len(named) == 1 else named}
 
 
 def _is_trivial(key: str, value: object) -> bool:

@@ -15,6 +15,9 @@ from duetime.service.text import listed
 
 Schema = dict[str, Any]
 Arguments = dict[str, Any]
+TEXT, COUNT, FLAG, OBJECT = ({"type": name} for name in ("string", "integer", "boolean", "object"))
+TEXTS, ROWS = ({"type": "array", "items": each} for each in (TEXT, OBJECT))
+"""Schemas of fields that need no description."""
 
 
 class Reply(NamedTuple):
@@ -70,25 +73,25 @@ def errors_as_results(answer: Callable[[Call, Arguments], Reply]) -> Callable[[C
     """Return a refusal, such as an unknown time zone, as a normal result with the key `error`."""
 
     @wraps(answer)
-    def answered(call: Call, given: Arguments) -> Reply:
+    def answer_errors(call: Call, arguments: Arguments) -> Reply:
         try:
-            return answer(call, given)
+            return answer(call, arguments)
         except ToolProblem as problem:
             return Reply({"error": str(problem)})
         except Refused as error:
-            return _not_found(error, given) if error.code == "not_found" else error_result(error)
+            return _not_found(error, arguments) if error.code == "not_found" else error_result(error)
 
-    return answered
+    return answer_errors
 
 
-def _not_found(error: Refused, given: Arguments) -> Reply:
+def _not_found(error: Refused, arguments: Arguments) -> Reply:
     """Name what was looked for: a run, a schedule, or one of a kind that this server has no tools for."""
     if (other := error.details.get("found")) is not None:
         return Reply({"error": f"The tools for a {other['kind']} are switched off on this server."})
     if "run_id" in error.details:
         return Reply({"error": f"Run not found: {error.details['run_id']}"})
-    shown = f"{str(given.get('schedule_id', ''))[:100]}. list_upcoming shows what is scheduled."
-    return Reply({"error": f"Not found: {shown}"})
+    id = str(arguments.get("schedule_id", ""))[:100]
+    return Reply({"error": f"Not found: {id}. list_upcoming shows what is scheduled."})
 
 
 _BESIDES = ("known_tasks", "hint", "candidates")
@@ -218,8 +221,8 @@ def general_recipes(tools: Sequence[Tool]) -> list[Recipe]:
             "Stop something",
             "Find a schedule and cancel it.",
             {"what": "What should stop."},
-            lambda given: (
-                f"Find what I mean with {lists}:{quoted(given, 'what')}"
+            lambda arguments: (
+                f"Find what I mean with {lists}:{quoted(arguments, 'what')}"
                 "Show me the one that you found and ask before you cancel or delete it."
             ),
         ),

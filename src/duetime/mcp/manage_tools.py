@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any
 
 from duetime.engine.errors import DuetimeError
-from duetime.mcp.definitions import (
-    Arguments,
-    Reply,
-    Schema,
-    Tool,
-    ToolProblem,
-    errors_as_results,
-    id_or_name,
-    object_schema,
-    result_schema,
-)
+from duetime.mcp.definitions import COUNT, FLAG, ROWS, TEXT, Arguments, Reply, Schema, ToolProblem, id_or_name
 from duetime.mcp.operation_tools import inputs_of, request_of
 from duetime.mcp.schemas import ERROR, LIMITS_IN_FORCE, LOOKUP, NULLABLE_TIME, ZONE, lookup_fields
-from duetime.mcp.served import Served
+from duetime.mcp.served import KIND, AnswerTool, GenericTools
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.masking import without_secrets
 from duetime.service.operations import change as operations
@@ -33,29 +23,24 @@ DELETED_ID = id_or_name(
     "The schedule ID to delete. This ID is returned when creating a cron schedule. Or an id of any kind, or a name."
 )
 BRIEF: dict[str, Schema] = {
-    "kind": {"type": "string"},
-    "name": {"type": "string"},
+    "kind": TEXT,
+    "name": TEXT,
     "next_run": NULLABLE_TIME,
     "paused_until": NULLABLE_TIME,
     "note": {"type": ["string", "null"]},
-    "reads_as": {"type": "string"},
+    "reads_as": TEXT,
 }
-_ROWS: Schema = {"type": "array", "items": {"type": "object"}}
 _SHOWN = 100
 """Maximum number of rows in an answer about many schedules."""
+tools = GenericTools()
 
 
-def change(served: Served, request: type[ChangeRequest], call: Call, given: Arguments) -> Reply:
-    id = str(given["schedule_id"])
-    try:
-        call = served.call(call, given)
-        changed = operations.change(call, request_of(request, given, schedule=id, include_gone=False)).value
-    except DuetimeError as error:
-        return _refusal(request.action, id, error)
-    is_deleted = request.action == "delete"
-    view: dict[str, Any] = {} if is_deleted else {"paused": request.action == "pause"}
-    view["confirmation"] = f"Schedule {changed.id} {operations.ACTIONS[request.action]} successfully"
-    if not is_deleted:
+def _change(request: type[ChangeRequest], call: Call, arguments: Arguments) -> Reply:
+    id, action = str(arguments["schedule_id"]), request.action
+    changed = operations.change(call, request_of(request, arguments, schedule=id, include_gone=False)).value
+    view: dict[str, Any] = {} if action == "delete" else {"paused": action == "pause"}
+    view["confirmation"] = f"Schedule {changed.id} {operations.ACTIONS[action]} successfully"
+    if action != "delete":
         view |= brief_view(changed.schedule, call.zone)
     further = {"limits": changed.limits, "falls_into_pause": changed.falls_into_pause}
     view |= {name: value for name, value in further.items() if value is not None}
@@ -64,7 +49,24 @@ def change(served: Served, request: type[ChangeRequest], call: Call, given: Argu
     return Reply({"success": True, "schedule_id": changed.id, **view})
 
 
-def _refusal(action: str, id: str, err: DuetimeError) -> Reply:
+def _refusals(answer_refusal: Callable[[Arguments, DuetimeError], Reply]) -> Callable[[AnswerTool], AnswerTool]:
+    """Return a decorator that answers errors with this function."""
+
+    def decorate(answer: AnswerTool) -> AnswerTool:
+        @wraps(answer)
+        def answer_errors(call: Call, arguments: Arguments) -> Reply:
+            try:
+                return answer(call, arguments)
+            except DuetimeError as error:
+                return answer_refusal(arguments, error)
+
+        return answer_errors
+
+    return decorate
+
+
+def _refusal(action: str, arguments: Arguments, err: DuetimeError) -> Reply:
+    id = str(arguments["schedule_id"])
     if err.field is not None:
         raise ToolProblem(f"{err.message.rstrip('.')}.")
     refused = {"success": False, "schedule_id": id}
@@ -80,97 +82,88 @@ def _refusal(action: str, id: str, err: DuetimeError) -> Reply:
     return Reply({**refused, "error": f"Could not {action} {id}: {reason}"})
 
 
-def _change_many(served: Served, call: Call, given: Arguments) -> Reply:
-    try:
-        call = served.call(call, given)
-        changed = operations.change_many(call, request_of(operations.ChangeMany, given)).value
-    except DuetimeError as err:
-        known = err.code not in STORE_ERRORS
-        return Reply({"error": without_secrets(err.message) if known else "the store cannot be reached right now"})
-    answer = {"action": given["action"], **changed.facts(_SHOWN)}
+_ALWAYS: dict[str, Schema] = {"success": FLAG, "schedule_id": TEXT}
+_ANSWER: dict[str, Schema] = {**_ALWAYS, "confirmation": TEXT}
+_ERRORS: dict[str, Schema] = {"error": ERROR, **LOOKUP}
+_ID = ("schedule_id",)
+
+
+@tools.declare(
+    "Pause",
+    {"schedule_id": SCHEDULE_ID, **inputs_of(operations.Pause, "schedule"), "timezone": ZONE},
+    {**_ANSWER, "paused": FLAG, "falls_into_pause": TEXT, **BRIEF, **_ERRORS},
+    _ID,
+    always=tuple(_ALWAYS),
+    refusals=_refusals(partial(_refusal, "pause")),
+    idempotent=True,
+)
+def pause_schedule(call: Call, arguments: Arguments) -> Reply:
+    """Stop a schedule of any kind until resume_schedule or until a time. Recurring times in the pause are skipped; a
+    one-off fires at its end. Pausing twice is no error."""
+    return _change(operations.Pause, call, arguments)
+
+
+@tools.declare(
+    "Resume",
+    {"schedule_id": SCHEDULE_ID, "timezone": ZONE},
+    {**_ANSWER, "paused": FLAG, "limits": LIMITS_IN_FORCE, **BRIEF, **_ERRORS},
+    _ID,
+    always=tuple(_ALWAYS),
+    refusals=_refusals(partial(_refusal, "resume")),
+    idempotent=True,
+)
+def resume_schedule(call: Call, arguments: Arguments) -> Reply:
+    """Let a paused schedule fire again, from its next time on. Resuming one that is not paused is no error."""
+    return _change(operations.Resume, call, arguments)
+
+
+@tools.declare(
+    "Delete",
+    {"schedule_id": DELETED_ID},
+    {**_ANSWER, **_ERRORS},
+    _ID,
+    always=tuple(_ALWAYS),
+    refusals=_refusals(partial(_refusal, "delete")),
+    destructive=True,
+    idempotent=True,
+)
+def delete_schedule(call: Call, arguments: Arguments) -> Reply:
+    """Delete a scheduled notification by its ID.
+
+    Permanently removes a cron schedule. The schedule will stop firing and cannot be recovered. Use the schedule_id
+    returned from schedule_cron_notification.
+
+    It deletes schedules of every kind; the history stays. Ask the user if in doubt. To stop for a while use
+    pause_schedule.
+    """
+    return _change(operations.Delete, call, arguments)
+
+
+def _refusal_of_many(_arguments: Arguments, err: DuetimeError) -> Reply:
+    known = err.code not in STORE_ERRORS
+    return Reply({"error": without_secrets(err.message) if known else "the store cannot be reached right now"})
+
+
+@tools.declare(
+    "Change many",
+    {**inputs_of(operations.ChangeMany), "kind": KIND, "timezone": ZONE},
+    {
+        "action": TEXT,
+        "dry_run": FLAG,
+        "matched": COUNT,
+        "changed": COUNT,
+        "failed": ROWS,
+        "schedules": ROWS,
+        "more": {**FLAG, "description": "Not all rows are shown."},
+        "error": ERROR,
+    },
+    ("action",),
+    refusals=_refusals(_refusal_of_many),
+    destructive=True,
+)
+def change_schedules(call: Call, arguments: Arguments) -> Reply:
+    """Pause, resume, cancel or delete many schedules: those in ids, those that match kind, topic and label, or all. Try
+    dry_run first and show the user what matches."""
+    changed = operations.change_many(call, request_of(operations.ChangeMany, arguments)).value
+    answer = {"action": arguments["action"], **changed.facts(_SHOWN)}
     return Reply({**answer, "more": True} if len(changed.matched) > _SHOWN else answer)
-
-
-def manage_tools(served: Served) -> list[Tool]:
-    return [_pause_tool(served), _resume_tool(served), _delete_tool(served), _change_many_tool(served)]
-
-
-def _pause_tool(served: Served) -> Tool:
-    return Tool(
-        "pause_schedule",
-        "Pause",
-        "Stop a schedule of any kind until resume_schedule or until a time. Recurring times in the pause are skipped; "
-        "a one-off fires at its end. Pausing twice is no error.",
-        object_schema(
-            {"schedule_id": SCHEDULE_ID, **inputs_of(operations.Pause, "schedule"), "timezone": ZONE},
-            ("schedule_id",),
-        ),
-        _changed_schema({"paused": {"type": "boolean"}, "falls_into_pause": {"type": "string"}, **BRIEF}),
-        partial(change, served, operations.Pause),
-        idempotent=True,
-    )
-
-
-def _resume_tool(served: Served) -> Tool:
-    return Tool(
-        "resume_schedule",
-        "Resume",
-        "Let a paused schedule fire again, from its next time on. Resuming one that is not paused is no error.",
-        object_schema({"schedule_id": SCHEDULE_ID, "timezone": ZONE}, ("schedule_id",)),
-        _changed_schema({"paused": {"type": "boolean"}, "limits": LIMITS_IN_FORCE, **BRIEF}),
-        partial(change, served, operations.Resume),
-        idempotent=True,
-    )
-
-
-def _delete_tool(served: Served) -> Tool:
-    return Tool(
-        "delete_schedule",
-        "Delete",
-        "Delete a scheduled notification by its ID.\n\nPermanently removes a cron schedule. The schedule will stop "
-        "firing and cannot be recovered. Use the schedule_id returned from schedule_cron_notification.\n\nIt "
-        "deletes schedules of every kind; the history stays. Ask the user if in doubt. To stop for a while use "
-        "pause_schedule.",
-        object_schema({"schedule_id": DELETED_ID}, ("schedule_id",)),
-        _changed_schema({}),
-        partial(change, served, operations.Delete),
-        destructive=True,
-        idempotent=True,
-    )
-
-
-def _changed_schema(fields: Mapping[str, Schema]) -> Schema:
-    always: dict[str, Schema] = {"success": {"type": "boolean"}, "schedule_id": {"type": "string"}}
-    answer = {**always, "confirmation": {"type": "string"}, **fields, "error": ERROR, **LOOKUP}
-    return result_schema(answer, tuple(always))
-
-
-def _change_many_tool(served: Served) -> Tool:
-    return Tool(
-        "change_schedules",
-        "Change many",
-        "Pause, resume, cancel or delete many schedules: those in ids, those that match kind, topic and label, or "
-        "all. Try dry_run first and show the user what matches.",
-        object_schema(
-            {
-                **inputs_of(operations.ChangeMany),
-                "kind": served.kind_argument,
-                "timezone": ZONE,
-            },
-            ("action",),
-        ),
-        result_schema(
-            {
-                "action": {"type": "string"},
-                "dry_run": {"type": "boolean"},
-                "matched": {"type": "integer"},
-                "changed": {"type": "integer"},
-                "failed": _ROWS,
-                "schedules": _ROWS,
-                "more": {"type": "boolean", "description": "Not all rows are shown."},
-                "error": ERROR,
-            }
-        ),
-        errors_as_results(partial(_change_many, served)),
-        destructive=True,
-    )

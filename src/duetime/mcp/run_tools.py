@@ -7,12 +7,12 @@ from contextlib import suppress
 from functools import partial
 
 from duetime.engine.errors import DuetimeError
-from duetime.mcp.definitions import Arguments, Reply, Tool, errors_as_results, tool
+from duetime.mcp.definitions import COUNT, FLAG, OBJECT, ROWS, TEXT, TEXTS, Arguments, Reply
 from duetime.mcp.manage_tools import BRIEF
 from duetime.mcp.operation_tools import inputs_of, request_of
 from duetime.mcp.read_tools import rows_of
 from duetime.mcp.schemas import ERROR, LOOKUP, WARNINGS, ZONE, with_owner, with_warnings
-from duetime.mcp.served import ID, Served, one_of, tool_id
+from duetime.mcp.served import ID, GenericTools, one_of, tool_id
 from duetime.service import MOST_SECONDS
 from duetime.service.masking import masked
 from duetime.service.operations.dead_letters import MarkRuns
@@ -27,121 +27,103 @@ from duetime.service.vocabulary import Run
 
 _SHOWN = 100
 """Maximum number of runs that the answer lists."""
+_SECONDS = {"type": "number", "minimum": 0, "maximum": MOST_SECONDS, "description": "Wait for the outcome; default 0."}
+tools = GenericTools()
 
 
-def run_now_tool(served: Served) -> Tool:
-    def run_now(call: Call, given: Arguments) -> Reply:
-        """Run a schedule of any kind once, now, besides its own times; or try a failed run again. With wait_seconds the
-        answer has the outcome; else history shows it."""
-        call = served.call(call, given)
-        started = _started(call, given)
-        run = started.value
-        ids = call.scheduler.store.public_ids([run.schedule])
-        about = {"id": tool_id(ids[run.schedule]), "run_id": run.id, "kind": run.kind, "name": masked(run.name)}
-        view = with_owner(call, {**about, "status": run.status}, run.owner)
-        return _unfinished(call, run, view, started)
-
-    return tool(
-        errors_as_results(run_now),
-        "Run now",
-        {
-            "schedule_id": ID,
-            **inputs_of(RetryRun),
-            **inputs_of(RunNow, "schedule"),
-            "wait_seconds": {
-                "type": "number",
-                "minimum": 0,
-                "maximum": MOST_SECONDS,
-                "description": "Wait for the outcome; default 0.",
-            },
-            "timezone": ZONE,
-        },
-        {
-            "run": {"type": "object"},
-            "ended": {"type": "boolean"},
-            "reason": {"type": "string", "description": "Why it has not ended."},
-            "note": {"type": "string"},
-            **WARNINGS,
-            "error": ERROR,
-            **LOOKUP,
-        },
-        wait_argument="wait_seconds",
-    )
+@tools.declare(
+    "Run now",
+    {
+        "schedule_id": ID,
+        **inputs_of(RetryRun),
+        **inputs_of(RunNow, "schedule"),
+        "wait_seconds": _SECONDS,
+        "timezone": ZONE,
+    },
+    {
+        "run": OBJECT,
+        "ended": FLAG,
+        "reason": {**TEXT, "description": "Why it has not ended."},
+        "note": TEXT,
+        **WARNINGS,
+        "error": ERROR,
+        **LOOKUP,
+    },
+    wait_argument="wait_seconds",
+)
+def run_now(call: Call, arguments: Arguments) -> Reply:
+    """Run a schedule of any kind once, now, besides its own times; or try a failed run again. With wait_seconds the
+    answer has the outcome; else history shows it."""
+    answer = _start(call, arguments)
+    run = answer.value
+    ids = call.scheduler.store.public_ids([run.schedule])
+    about = {"id": tool_id(ids[run.schedule]), "run_id": run.id, "kind": run.kind, "name": masked(run.name)}
+    view = with_owner(call, {**about, "status": run.status}, run.owner)
+    return _unfinished(call, run, view, answer)
 
 
-def _started(call: Call, given: Arguments) -> Answer[Run]:
-    if one_of(given, "schedule_id", "run_id") == "schedule_id":
-        return start_run(call, request_of(RunNow, given, schedule=given["schedule_id"]))
-    if given.get("fields"):
-        return run_again(call, request_of(RunAgain, given))
-    return retry(call, request_of(RetryRun, given))
+def _start(call: Call, arguments: Arguments) -> Answer[Run]:
+    if one_of(arguments, "schedule_id", "run_id") == "schedule_id":
+        return start_run(call, request_of(RunNow, arguments, schedule=arguments["schedule_id"]))
+    if arguments.get("fields"):
+        return run_again(call, request_of(RunAgain, arguments))
+    return retry(call, request_of(RetryRun, arguments))
 
 
-def _unfinished(call: Call, run: Run, view: View, started: Answer[Run]) -> Reply:
+def _unfinished(call: Call, run: Run, view: View, start: Answer[Run]) -> Reply:
     waited = {"ended": False}
     with suppress(DuetimeError):  # the run was started, whether or not the store can be reached at this moment
         waited = waited_for(call, run)
-    note = " ".join([*started.notes, f"It has not ended yet; history with run_id {run.id} shows what comes of it."])
-    answer = with_warnings({"run": view, **waited, "note": note}, started.warnings)
-    return Reply(answer, later=partial(_look, call, run, view, started))
+    note = " ".join([*start.notes, f"It has not ended yet; history with run_id {run.id} shows what comes of it."])
+    answer = with_warnings({"run": view, **waited, "note": note}, start.warnings)
+    return Reply(answer, later=partial(_look, call, run, view, start))
 
 
-def _look(call: Call, run: Run, view: View, started: Answer[Run]) -> Reply:
+def _look(call: Call, run: Run, view: View, start: Answer[Run]) -> Reply:
     """Return the answer as of now."""
     try:
         seen = look_again(call, run)
         if has_ended(seen):
             return Reply({"run": rows_of(call, [seen])[0], "ended": True})
     except DuetimeError:
-        return _unfinished(call, run, view, started)
-    return _unfinished(call, seen, {**view, "status": seen.status}, started)
+        return _unfinished(call, run, view, start)
+    return _unfinished(call, seen, {**view, "status": seen.status}, start)
 
 
-def stop_run_tool(served: Served) -> Tool:
-    def stop_run(call: Call, given: Arguments) -> Reply:
-        """Stop a run in progress, or one that waits; its schedule goes on. To end a schedule too, cancel it."""
-        call = served.call(call, given)
-        one_of(given, "schedule_id", "run_id")
-        stopped = stop(call, request_of(Stop, given, schedule=given.get("schedule_id")))
-        schedule, zone = stopped.value.schedule, call.zone
-        view = {} if schedule is None else {"schedule_id": schedule.definition.public_id, **brief_view(schedule, zone)}
-        runs = rows_of(call, stopped.value.runs[:_SHOWN])
-        facts = {"stopped_count": len(stopped.value.runs), "confirmation": " ".join(stopped.notes)}
-        return Reply({"stopped": runs, **facts, **view})
-
-    return tool(
-        errors_as_results(stop_run),
-        "Stop a run",
-        {"schedule_id": ID, **inputs_of(Stop, "schedule"), "timezone": ZONE},
-        {
-            "stopped": {"type": "array", "items": {"type": "object"}},
-            "stopped_count": {"type": "integer", "description": "How many; the list shows at most 100."},
-            "confirmation": {"type": "string"},
-            "schedule_id": {"type": "string"},
-            **{name: BRIEF[name] for name in ("kind", "name", "next_run", "reads_as", "paused_until", "note")},
-            "error": ERROR,
-            **LOOKUP,
-        },
-        destructive=True,
-        idempotent=True,
-    )
+@tools.declare(
+    "Stop a run",
+    {"schedule_id": ID, **inputs_of(Stop, "schedule"), "timezone": ZONE},
+    {
+        "stopped": ROWS,
+        "stopped_count": {**COUNT, "description": "How many; the list shows at most 100."},
+        "confirmation": TEXT,
+        "schedule_id": TEXT,
+        **{name: BRIEF[name] for name in ("kind", "name", "next_run", "reads_as", "paused_until", "note")},
+        "error": ERROR,
+        **LOOKUP,
+    },
+    destructive=True,
+    idempotent=True,
+)
+def stop_run(call: Call, arguments: Arguments) -> Reply:
+    """Stop a run in progress, or one that waits; its schedule goes on. To end a schedule too, cancel it."""
+    one_of(arguments, "schedule_id", "run_id")
+    stopped = stop(call, request_of(Stop, arguments, schedule=arguments.get("schedule_id")))
+    schedule, zone = stopped.value.schedule, call.zone
+    view = {} if schedule is None else {"schedule_id": schedule.definition.public_id, **brief_view(schedule, zone)}
+    runs = rows_of(call, stopped.value.runs[:_SHOWN])
+    facts = {"stopped_count": len(stopped.value.runs), "confirmation": " ".join(stopped.notes)}
+    return Reply({"stopped": runs, **facts, **view})
 
 
-def mark_runs_tool(served: Served) -> Tool:
-    def mark_runs(call: Call, given: Arguments) -> Reply:
-        """Mark messages as read, or dismiss messages and failed runs that are dealt with; history keeps them."""
-        marked, _, notes = mark(served.call(call, given), request_of(MarkRuns, given))
-        return Reply({"marked": marked} | ({"notes": list(notes)} if notes else {}))
-
-    return tool(
-        errors_as_results(mark_runs),
-        "Mark runs",
-        inputs_of(MarkRuns),
-        {
-            "marked": {"type": "integer"},
-            "notes": {"type": "array", "items": {"type": "string"}, "description": "Why some were not marked."},
-            "error": ERROR,
-        },
-        ("run_ids", "mark"),
-        idempotent=True,
-    )
+@tools.declare(
+    "Mark runs",
+    inputs_of(MarkRuns),
+    {"marked": COUNT, "notes": {**TEXTS, "description": "Why some were not marked."}, "error": ERROR},
+    ("run_ids", "mark"),
+    idempotent=True,
+)
+def mark_runs(call: Call, arguments: Arguments) -> Reply:
+    """Mark messages as read, or dismiss messages and failed runs that are dealt with; history keeps them."""
+    marked, _, notes = mark(call, request_of(MarkRuns, arguments))
+    return Reply({"marked": marked} | ({"notes": list(notes)} if notes else {}))

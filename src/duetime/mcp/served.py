@@ -1,16 +1,31 @@
-"""The common part of the tools for all kinds: which kinds they serve, and ids."""
+"""The common part of the tools for all kinds: how they are declared, which kinds they serve, and ids."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import wraps
 from typing import Any, NamedTuple
 
-from duetime.mcp.definitions import Arguments, Schema, ToolProblem, text
+from duetime.mcp.definitions import (
+    Arguments,
+    Reply,
+    Schema,
+    Tool,
+    ToolProblem,
+    errors_as_results,
+    text,
+    tool,
+)
 from duetime.service.kind_spec import KindSpec
 from duetime.service.services import Call
 from duetime.service.text import listed
 
 ID: Schema = {"type": ["string", "integer"], "description": "Id of any kind, such as 5, or a name."}
+
+KIND: Schema = text("Only this kind.")
+"""The argument for one of the kinds that are served, whose names are added to it."""
+AnswerTool = Callable[[Call, Arguments], Reply]
 
 
 class Served(NamedTuple):
@@ -28,21 +43,57 @@ class Served(NamedTuple):
     def plurals(self) -> str:
         return listed([spec.plural for spec in self.specs])
 
-    @property
-    def kind_argument(self) -> Schema:
-        return text("Only this kind.", enum=list(self.names))
-
     def call(self, call: Call, arguments: Arguments) -> Call:
         """Return the call of a tool for all kinds: in the time zone of its arguments, and limited to these kinds."""
         return call.in_zone(arguments.get("timezone"))._replace(kinds=None if self.is_whole else self.names)
 
 
-def one_of(given: Arguments, *names: str) -> str:
-    """Return which of these arguments is given, or raise a ToolProblem unless it is exactly one."""
-    found = [name for name in names if name in given]
-    if len(found) != 1:
+class GenericTools:
+    """The tools for all kinds of a module, in the order of their declarations."""
+
+    def __init__(self) -> None:
+        self._builders: list[Callable[[Served], Tool]] = []
+
+    def declare(
+        self,
+        title: str,
+        input: Mapping[str, Schema],
+        output: Mapping[str, Schema],
+        required: tuple[str, ...] = (),
+        *,
+        refusals: Callable[[AnswerTool], AnswerTool] = errors_as_results,
+        **hints: Any,
+    ) -> Callable[[AnswerTool], AnswerTool]:
+        """Declare a tool by the function that answers its calls, whose name and docstring it has. The function gets the
+        call in the time zone of the arguments, limited to the kinds that are served, which `{kinds}` in the docstring
+        names. `refusals` answers errors."""
+
+        def declare(answer: AnswerTool) -> AnswerTool:
+            def build(served: Served) -> Tool:
+                @wraps(answer)
+                def answer_served(call: Call, arguments: Arguments) -> Reply:
+                    return answer(served.call(call, arguments), arguments)
+
+                kind = {**KIND, "enum": list(served.names)}
+                arguments = {name: kind if each is KIND else each for name, each in input.items()}
+                declared = tool(refusals(answer_served), title, arguments, output, required, **hints)
+                return replace(declared, description=declared.description.replace("{kinds}", served.plurals))
+
+            self._builders.append(build)
+            return answer
+
+        return declare
+
+    def of(self, served: Served) -> list[Tool]:
+        return [build(served) for build in self._builders]
+
+
+def one_of(arguments: Arguments, *names: str) -> str:
+    """Return which of these arguments there is, or raise a ToolProblem unless it is exactly one."""
+    present = [name for name in names if name in arguments]
+    if len(present) != 1:
         raise ToolProblem(f"Give exactly one of {' and '.join(names)}.")
-    return found[0]
+    return present[0]
 
 
 def tool_id(public_id: str) -> int | str:
