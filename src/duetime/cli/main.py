@@ -22,7 +22,7 @@ from duetime.service.kind_spec import Command, KindSpec, known_specs, load
 from duetime.terminal import output
 from duetime.terminal.completion import COMPLETION, one_of
 from duetime.terminal.context import Application, Json, config_named, register_builder, take_config
-from duetime.terminal.errors import worded
+from duetime.terminal.errors import command_message
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainGroup, ReadCommand, Rows, argument, single
 
@@ -95,7 +95,7 @@ def _print_failure(failure: CommandFailure, *, machine: bool) -> int:
 
 def failure_of(error: BaseException) -> CommandFailure:
     if isinstance(error, DuetimeError):
-        return CommandFailure(error.code, worded(error), error_class(error.code).exit)
+        return CommandFailure(error.code, command_message(error), error_class(error.code).exit)
     if isinstance(error, KeyboardInterrupt):
         return CommandFailure("interrupted", "interrupted", INTERRUPTED)
     if hasattr(error, "format_message"):  # raised by Typer for a command line that cannot be parsed

@@ -67,24 +67,24 @@ def fields_of(spec: KindSpec) -> Fields:
     return {name: (field.name, flat_schema(field.schema)) for name, field in fields.items()}
 
 
-def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Arguments) -> Reply:
-    call = served.call(call, given)
-    schedule = find(call, given["schedule_id"])
+def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, arguments: Arguments) -> Reply:
+    call = served.call(call, arguments)
+    schedule = find(call, arguments["schedule_id"])
     kind = schedule.definition.kind
-    fields = _payload_fields(of_kind, kind, given)
-    _check_cron(call.services.specs.get(kind), given)
+    fields = _payload_fields(of_kind, kind, arguments)
+    _check_cron(call.services.specs.get(kind), arguments)
     request = EditSchedule(
         schedule=schedule,
-        name=given.get("name"),
-        times=_times(given),
-        starting=given.get("starting"),
+        name=arguments.get("name"),
+        times=_times(arguments),
+        starting=arguments.get("starting"),
         fields=fields,
-        policy=policy_of(given),
+        policy=policy_of(arguments),
     )
     try:
         answer = edit(call, request)
     except Refused as error:
-        return _refusal(error, of_kind.get(kind, {}), given)
+        return _refusal(error, of_kind.get(kind, {}), arguments)
     edited = answer.value.schedule
     view = {
         "schedule_id": edited.definition.public_id,
@@ -97,18 +97,18 @@ def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Argu
     return Reply(with_warnings(with_owner(call, view, edited.definition.owner), answer.warnings))
 
 
-def _times(given: Arguments) -> dict[str, Any]:
+def _times(arguments: Arguments) -> dict[str, Any]:
     """Return the options of times. Without a rule, `timezone` is only how times are read, not the zone of the rule."""
-    times = {name: given[name] for name in time_options() if name in given and name != "timezone"}
-    has_rule = any(name in given for name in _RULES)
-    return {**times, "timezone": given["timezone"]} if has_rule and "timezone" in given else times
+    times = {name: arguments[name] for name in time_options() if name in arguments and name != "timezone"}
+    has_rule = any(name in arguments for name in _RULES)
+    return {**times, "timezone": arguments["timezone"]} if has_rule and "timezone" in arguments else times
 
 
-def _check_cron(spec: KindSpec | None, given: Arguments) -> None:
+def _check_cron(spec: KindSpec | None, arguments: Arguments) -> None:
     """Refuse a cron expression that the tools which create such a schedule would refuse."""
     if spec is None or not spec.five_cron_fields:
         return
-    rules = [when_of(name, given[name]) for name in ("cron", "when") if name in given]
+    rules = [when_of(name, arguments[name]) for name in ("cron", "when") if name in arguments]
     for cron in (rule.config["expression"] for rule in rules if rule.type == "cron"):
         if len(cron.split()) != 5:
             raise ToolProblem(
@@ -117,34 +117,39 @@ def _check_cron(spec: KindSpec | None, given: Arguments) -> None:
             )
 
 
-def _refusal(err: DuetimeError, fields: Fields, given: Arguments) -> Reply:
+def _refusal(err: DuetimeError, fields: Fields, arguments: Arguments) -> Reply:
     if err.code == "not_possible":
         state = err.details.get("state")
         ended = "its only run has begun" if state == "running" else f"it is {state}"
         raise ToolProblem(f"It cannot be edited, because {ended}; create a new one.")
     if err.message.startswith(NOTHING):
-        zone = " timezone alone is how times are read: to change it, give the rule too." if "timezone" in given else ""
+        zone = (
+            " timezone alone is how times are read: to change it, give the rule too." if "timezone" in arguments else ""
+        )
         raise ToolProblem(f"{err.message.capitalize()}.{zone}")
-    return error_result(_about_argument(err, fields, given))
+    return error_result(_about_argument(err, fields, arguments))
 
 
-def _about_argument(err: DuetimeError, fields: Fields, given: Arguments) -> DuetimeError:
+def _about_argument(err: DuetimeError, fields: Fields, arguments: Arguments) -> DuetimeError:
     """Return an error about a payload field with the name of the argument that contained it."""
-    argument = next((name for name, (field, _) in fields.items() if field == err.field and name in given), None)
+    argument = next((name for name, (field, _) in fields.items() if field == err.field and name in arguments), None)
     if argument is None or not err.message.startswith(f"{err.field}: "):
         return err
     return reword(err, argument + err.message.removeprefix(str(err.field)))
 
 
-def _payload_fields(of_kind: Mapping[str, Fields], kind: str, given: Arguments) -> dict[str, Any]:
-    """Return the given payload fields, or raise a ToolProblem for fields of another kind."""
+def _payload_fields(of_kind: Mapping[str, Fields], kind: str, arguments: Arguments) -> dict[str, Any]:
+    """Return the payload fields among the arguments, or raise a ToolProblem for fields of another kind."""
     own = of_kind.get(kind, {})
     every = {name for fields in of_kind.values() for name in fields}
-    for name in given:
+    for name in arguments:
         if name in every and name not in own:
             has = ", ".join(own) or "none of these"
             raise ToolProblem(f"{name}: a {kind} has no such field; it has {has}, and further ones go into payload.")
-    return {**given.get("payload", {}), **{field: given[name] for name, (field, _) in own.items() if name in given}}
+    return {
+        **arguments.get("payload", {}),
+        **{field: arguments[name] for name, (field, _) in own.items() if name in arguments},
+    }
 
 
 def edit_tool(served: Served) -> Tool:

@@ -96,9 +96,9 @@ def option_arguments(*names: str, **usual: object) -> dict[str, Schema]:
     for name in names:
         option = policy_options()[name]
         default = usual.get(name, option.default)
-        said = option.texts.brief if default is None else f"{option.texts.brief}; default {default}"
+        description = option.texts.brief if default is None else f"{option.texts.brief}; default {default}"
         schema = _option_schema(option)
-        arguments[option.argument] = {"type": schema.pop("type"), "description": f"{said}.", **schema}
+        arguments[option.argument] = {"type": schema.pop("type"), "description": f"{description}.", **schema}
     return arguments
 
 
@@ -139,21 +139,18 @@ def _with_options(arguments: Arguments) -> Arguments:
         if name in taken:
             raise ToolProblem(f"{name}: it is given twice; give it in options or as an argument, not both.")
         taken.add(name)
-        fitted = _fitted(f"options.{argument}", value, _IN_OBJECT[argument])
-        if name not in TIME_LIMITS:
-            options[name] = fitted
-        else:
-            beside[name] = fitted
+        places = beside if name in TIME_LIMITS else options
+        places[name] = _fit(f"options.{argument}", value, _IN_OBJECT[argument])
     return {**beside, "options": options}
 
 
 def lookup_fields(err: DuetimeError, tool: str | None = None) -> dict[str, Any]:
     """Return the fields to add to a refusal of `find_schedule`: a tool that accepts the id, or the possible meanings of
     the name. Without `tool`, it is the tool that cancels a schedule of the kind that was found."""
-    if (found := err.details.get("found")) is not None:
-        spec = known_specs().get(found["kind"])
+    if (other := err.details.get("found")) is not None:
+        spec = known_specs().get(other["kind"])
         tool = tool or (spec.canceller if spec else "delete_schedule")
-        return {"hint": f"{found['id']} is a {found['kind']} ({str(found['name'])[:60]}): {tool} takes it."}
+        return {"hint": f"{other['id']} is a {other['kind']} ({str(other['name'])[:60]}): {tool} takes it."}
     return {"candidates": err.details["candidates"]} if "candidates" in err.details else {}
 
 
@@ -229,9 +226,9 @@ _ANSWERED = ("status", "trigger_type")
 """Arguments whose unknown values the tools themselves report, as normal results."""
 
 
-def checked(schema: Schema, given: Mapping[str, Any] | None) -> Arguments:
+def checked(schema: Schema, values: Mapping[str, Any] | None) -> Arguments:
     """Return the valid arguments without nulls, or raise a ToolProblem that names the argument."""
-    arguments = dict(given or {})
+    arguments = dict(values or {})
     listed: dict[str, Schema] = schema["properties"]
     properties = {**UNLISTED, **listed} if "options" in listed else listed
     for name in arguments:
@@ -242,7 +239,7 @@ def checked(schema: Schema, given: Mapping[str, Any] | None) -> Arguments:
         if name not in arguments:
             raise missing_argument(name, properties[name])
     arguments = {
-        name: _fitted(name, value, properties[name])
+        name: _fit(name, value, properties[name])
         for name, value in arguments.items()
         if value is not None or "null" not in _types(properties[name])
     }
@@ -250,15 +247,15 @@ def checked(schema: Schema, given: Mapping[str, Any] | None) -> Arguments:
 
 
 def missing_argument(name: str, schema: Schema) -> ToolProblem:
-    return ToolProblem(f"Missing argument: {name} is required ({_wanted(schema)}).")
+    return ToolProblem(f"Missing argument: {name} is required ({_type_words(schema)}).")
 
 
-def _fitted(name: str, value: Any, schema: Schema) -> Any:
+def _fit(name: str, value: Any, schema: Schema) -> Any:
     # Clients may write a whole number as 3.0.
     value = int(value) if type(value) is float and value.is_integer() and "integer" in _types(schema) else value
     kind = next((kind for kind in _types(schema) if TYPES[kind][1](value)), None)
     if kind is None:
-        raise ToolProblem(f"Invalid argument: {name} must be {_wanted(schema)}.")
+        raise ToolProblem(f"Invalid argument: {name} must be {_type_words(schema)}.")
     if kind == "string":
         _check_text(name, value)
     for rule, bound in schema.items():
@@ -278,6 +275,6 @@ def _check_text(name: str, value: str) -> None:
         raise ToolProblem(f"Invalid argument: {name} contains a NUL character, which is not valid text.")
 
 
-def _wanted(schema: Schema) -> str:
+def _type_words(schema: Schema) -> str:
     kinds = [kind for kind in _types(schema) if kind != "null"]
     return " or ".join(f"an {kind}" if kind[0] in "aeiou" else f"a {kind}" for kind in kinds)

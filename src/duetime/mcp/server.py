@@ -117,8 +117,8 @@ class McpServer:
         return types.ListResourcesResult(resources=fixed)
 
     async def _list_templates(self, ctx: Context, params: object) -> types.ListResourceTemplatesResult:
-        found = [each for each in self._resources if each.is_template]
-        templates = [types.ResourceTemplate(uri_template=each.uri, **_about(each)) for each in found]
+        resources = [each for each in self._resources if each.is_template]
+        templates = [types.ResourceTemplate(uri_template=each.uri, **_about(each)) for each in resources]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
@@ -169,17 +169,17 @@ class McpServer:
         )
 
 
-def _is_early(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> bool:
+def _is_early(tool: Tool, call: Call, arguments: Mapping[str, Any] | None) -> bool:
     assert tool.is_early is not None
     try:
-        return tool.is_early(call, dict(given or {}))
+        return tool.is_early(call, dict(arguments or {}))
     except DuetimeError:
         return False  # the call itself then reports that the store is unavailable
 
 
-def _seconds_to_wait(tool: Tool, given: Mapping[str, Any] | None) -> float:
+def _seconds_to_wait(tool: Tool, arguments: Mapping[str, Any] | None) -> float:
     """Return how long the caller waits for the final answer. The tool itself refuses an invalid value."""
-    seconds = (given or {}).get(tool.wait_argument) if tool.wait_argument else None
+    seconds = (arguments or {}).get(tool.wait_argument) if tool.wait_argument else None
     return seconds if isinstance(seconds, int | float) and 0 < seconds <= MOST_SECONDS else 0
 
 
@@ -187,8 +187,8 @@ def _is_final(answer: Answer) -> bool:
     return not isinstance(answer, Reply) or answer.later is None
 
 
-def _answer(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> Answer:
-    return _tried(tool, lambda: tool.answer(call, checked(tool.input, given)))
+def _answer(tool: Tool, call: Call, arguments: Mapping[str, Any] | None) -> Answer:
+    return _tried(tool, lambda: tool.answer(call, checked(tool.input, arguments)))
 
 
 def _tried(tool: Tool, answer: Callable[[], Reply]) -> Answer:

@@ -132,11 +132,11 @@ def list_output(plural: str, row: Mapping[str, Schema]) -> dict[str, Schema]:
     }
 
 
-def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], id_name: str = "id") -> Reply:
+def create(call: Call, arguments: Arguments, kind: str, payload: Mapping[str, Any], id_name: str = "id") -> Reply:
     """Create a schedule by the arguments that all kinds have in common."""
-    call = call.in_zone(given.get("timezone"))
-    _check_times(given)
-    created, warnings, _ = operations.create(call, create_request(given, kind, payload))
+    call = call.in_zone(arguments.get("timezone"))
+    _check_times(arguments)
+    created, warnings, _ = operations.create(call, create_request(arguments, kind, payload))
     schedule = created.first_result
     facts = created_facts(schedule, call.zone, created.limits)
     view = {
@@ -149,23 +149,25 @@ def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], 
     return Reply(with_warnings(view, warnings))
 
 
-def _check_times(given: Arguments) -> None:
+def _check_times(arguments: Arguments) -> None:
     """Refuse a call that does not say when; no schema can require one of two arguments."""
-    if "when" not in given and ("trigger_type" not in given or "trigger_config" not in given):
+    if "when" not in arguments and ("trigger_type" not in arguments or "trigger_config" not in arguments):
         example = 'such as cron and {expression: 0 9 * * 1-5}, or when, such as "every weekday at 8:30"'
         raise ToolProblem(f"Give trigger_type and trigger_config, {example}.")
 
 
-def create_request(given: Arguments, kind: str, payload: Mapping[str, Any]) -> CreateSchedule:
+def create_request(arguments: Arguments, kind: str, payload: Mapping[str, Any]) -> CreateSchedule:
     """Return the request of the arguments that all tools have in common. The time zone is that of the call."""
     return CreateSchedule(
         kind,
         payload,
-        {name: given[name] for name in ("when", *TIME_LIMITS) if name in given},
-        (given.get("trigger_type", ""), given.get("trigger_config", {})) if "trigger_config" in given else None,
-        policy_of(given),
-        given.get("name"),
-        given.get("idempotency_key"),
+        {name: arguments[name] for name in ("when", *TIME_LIMITS) if name in arguments},
+        (arguments.get("trigger_type", ""), arguments.get("trigger_config", {}))
+        if "trigger_config" in arguments
+        else None,
+        policy_of(arguments),
+        arguments.get("name"),
+        arguments.get("idempotency_key"),
     )
 
 
@@ -178,12 +180,12 @@ def created_facts(schedule: Schedule, zone: str, limits: Mapping[str, Any]) -> d
     }
 
 
-def requested_when(call: Call, given: Arguments) -> When:
+def requested_when(call: Call, arguments: Arguments) -> When:
     """Return the trigger that the arguments request, or raise a ToolProblem that names the argument."""
-    _check_times(given)
-    request = create_request(given, "", {})
+    _check_times(arguments)
+    request = create_request(arguments, "", {})
     try:
-        return read_times(request.times, request.trigger, call.in_zone(given.get("timezone")).zone, call.now)
+        return read_times(request.times, request.trigger, call.in_zone(arguments.get("timezone")).zone, call.now)
     except InvalidInput as error:
         raise ToolProblem(error.message) from error
 
@@ -209,7 +211,7 @@ def list_tool(
         ),
         input=object_schema(LIST_INPUT),
         output=result_schema(list_output(plural, {**summary_schema(id_name), **further})),
-        answer=errors_as_results(lambda call, given: list_schedules(call, given, kind, plural, id_name, extras)),
+        answer=errors_as_results(lambda call, arguments: list_schedules(call, arguments, kind, plural, id_name, extras)),
         read_only=True,
         idempotent=True,
         lists_schedules=True,
@@ -229,7 +231,7 @@ def cancel_tool(kind: str, name: str, id_name: str, schedule_id: Schema, list_na
         output=result_schema(
             {"cancelled": {"type": "boolean"}, id_name: {"type": "string"}, "error": ERROR, **LOOKUP}, ("cancelled",)
         ),
-        answer=lambda call, given: cancel(call, given[id_name], kind, id_name, list_name),
+        answer=lambda call, arguments: cancel(call, arguments[id_name], kind, id_name, list_name),
         destructive=True,
         idempotent=True,
     )
@@ -237,35 +239,35 @@ def cancel_tool(kind: str, name: str, id_name: str, schedule_id: Schema, list_na
 
 def list_schedules(
     call: Call,
-    given: Arguments,
+    arguments: Arguments,
     kind: str,
     plural: str,
     id_name: str,
     extras: RowExtras,
 ) -> Reply:
-    zone, status = call.in_zone(given.get("timezone")).zone, given.get("status")
+    zone, status = call.in_zone(arguments.get("timezone")).zone, arguments.get("status")
     if status is not None and status not in STATUSES:
         return Reply({"error": f"Unknown status: {status}"})
-    limit, cursor = given.get("limit", 100), given.get("cursor")
+    limit, cursor = arguments.get("limit", 100), arguments.get("cursor")
     request = ListSchedules(kind=kind, status=status, order="oldest", limit=limit, cursor=cursor, count_to=COUNT_ALL)
-    found = read_schedules(call, request).value
-    details, results = details_of(call, found.items), latest_results(call, found.items)
+    page = read_schedules(call, request).value
+    details, results = details_of(call, page.items), latest_results(call, page.items)
     rows = []
-    for item in found.items:
+    for item in page.items:
         id, owner = item.definition.id, item.definition.owner
         row = summary(item, zone, id_name, details.get(id)) | extras(item, zone)
         rows.append(with_owner(call, row | ({"result": results[id]} if id in results else {}), owner))
-    answer: dict[str, Any] = {plural: rows, "total": found.total}
-    return Reply(answer if found.cursor is None else {**answer, "next_cursor": found.cursor})
+    answer: dict[str, Any] = {plural: rows, "total": page.total}
+    return Reply(answer if page.cursor is None else {**answer, "next_cursor": page.cursor})
 
 
-def cancel(call: Call, given: str | int, kind: str, id_name: str, list_name: str) -> Reply:
-    unknown = {"error": f"No {kind} has the id {given}; {list_name} shows the ids."} if list_name else {}
+def cancel(call: Call, reference: str | int, kind: str, id_name: str, list_name: str) -> Reply:
+    unknown = {"error": f"No {kind} has the id {reference}; {list_name} shows the ids."} if list_name else {}
     try:
-        schedule = find_schedule(call.scheduler, call.caller, given, kind)
+        schedule = find_schedule(call.scheduler, call.caller, reference, kind)
     except DuetimeError as error:
-        said = unknown if error.code == "not_found" else error_result(error).structured
-        return Reply({"cancelled": False, **said, **lookup_fields(error)})
+        fields = unknown if error.code == "not_found" else error_result(error).structured
+        return Reply({"cancelled": False, **fields, **lookup_fields(error)})
     public_id = schedule.definition.public_id
     try:
         call.scheduler.cancel(call.caller, public_id, kind)
@@ -310,6 +312,6 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
     ]
 
 
-def _schedule(kind: str, arguments: Mapping[str, PayloadField], call: Call, given: Arguments) -> Reply:
-    named = {name: field for name, field in arguments.items() if name in given or field.required}
-    return create(call, given, kind, {field.name: given.get(name) for name, field in named.items()})
+def _schedule(kind: str, fields: Mapping[str, PayloadField], call: Call, arguments: Arguments) -> Reply:
+    named = {name: field for name, field in fields.items() if name in arguments or field.required}
+    return create(call, arguments, kind, {field.name: arguments.get(name) for name, field in named.items()})

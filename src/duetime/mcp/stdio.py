@@ -167,5 +167,5 @@ class _Answering:
 
 def _unreadable(line: str) -> types.JSONRPCError:
     error = types.ErrorData(code=types.PARSE_ERROR, message=UNREADABLE)
-    found = _FIRST.search(line[:300]) or _LAST.search(line[-300:])
-    return types.JSONRPCError(jsonrpc="2.0", id=None if found is None else json.loads(found[1]), error=error)
+    id = _FIRST.search(line[:300]) or _LAST.search(line[-300:])
+    return types.JSONRPCError(jsonrpc="2.0", id=None if id is None else json.loads(id[1]), error=error)

@@ -116,13 +116,13 @@ class Watcher:
         spelled = (each.uri_of(value) for each in self._resources if (value := each.match(uri)) is not None)
         return next(spelled, uri)
 
-    def _check_limits(self, call: Call, names: Collection[str], asked: int) -> None:
-        """Check the limits of connection and owner. `asked` counts all URIs of the connection, watchable or not."""
+    def _check_limits(self, call: Call, names: Collection[str], number: int) -> None:
+        """Check the limits of connection and owner. `number` counts all URIs of the connection, watchable or not."""
         owner = call.caller.owner
         most = max(MOST_OF_LOCAL, self._shares.watches) if owner == LOCAL else self._shares.watches
         watches = [watch for watch in self._watches.values() if watch.call.caller.owner == owner]
         own = {watch.resource.uri_of(watch.value) for watch in watches}
-        if asked > most or len(own.union(names)) > most:
+        if number > most or len(own.union(names)) > most:
             raise MCPError(types.INVALID_PARAMS, f"Only {most} resources can be watched at a time; give some up first.")
 
     # -- older protocol: one notification per connection --------------------------------------------------------------
@@ -163,9 +163,9 @@ class Watcher:
     ) -> types.SubscriptionsListenResult:
         """Serve a listen request. Each stream has its own bus, which receives only what this caller may see."""
         bus = InMemorySubscriptionBus()
-        asked = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
-        uris = list({self._canonical(uri): uri for uri in reversed(asked)}.values())
-        self._check_limits(call, {self._canonical(uri) for uri in uris}, len(set(asked)))
+        requested_uris = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
+        uris = list({self._canonical(uri): uri for uri in reversed(requested_uris)}.values())
+        self._check_limits(call, {self._canonical(uri) for uri in uris}, len(set(requested_uris)))
         owner, most = call.caller.owner, self._shares.streams
         if owner != LOCAL and self._streams[owner] >= most:
             raise MCPError(types.INVALID_PARAMS, f"Only {most} streams can be open at a time; end some first.")

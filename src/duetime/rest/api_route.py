@@ -86,8 +86,8 @@ class ApiRoute(APIRoute):
         """Return what is wrong with these arguments, as the framework describes it. It reads each field of a model on
         its own, at several times the cost."""
         needs = self.dependant
-        given = (needs.path_params, request.path_params), (needs.query_params, request.query_params)
-        every = (*given, (needs.header_params, request.headers))
+        parameters = (needs.path_params, request.path_params), (needs.query_params, request.query_params)
+        every = (*parameters, (needs.header_params, request.headers))
         return [error for fields, values in every for error in request_params_to_args(fields, values)[1]]
 
     async def _read_body(self, request: Request, threads: RequestThreads) -> tuple[Any, list[Any]]:

@@ -60,16 +60,16 @@ def router(*tags: str) -> APIRouter:
 
 
 def page_of(name: str, items: Sequence[Any], page: Page[Any], **more: Any) -> Response:
-    return JSONResponse({name: items, **_told(page), **more})
+    return JSONResponse({name: items, **_page_facts(page), **more})
 
 
 def page_of_texts(name: str, texts: Sequence[str], page: Page[Any], **more: Any) -> Response:
     """Return the same page from items that are JSON texts already."""
-    rest = to_json({**_told(page), **more})
+    rest = to_json({**_page_facts(page), **more})
     return Response(f'{{"{name}":[{",".join(texts)}],{rest[1:]}', media_type=JSONResponse.media_type)
 
 
-def _told(page: Page[Any]) -> dict[str, Any]:
+def _page_facts(page: Page[Any]) -> dict[str, Any]:
     return {"total": page.total, "total_exact": page.total_exact, "next_cursor": page.cursor}
 
 

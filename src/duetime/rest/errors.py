@@ -63,10 +63,10 @@ def response_to(request: Request, error: Exception) -> Response:
 
 def _invalid(error: RequestValidationError) -> Response:
     """Describe validation errors without echoing the input, which may be huge or impossible to encode."""
-    found = list(error.errors())
-    if any(each["type"] == "json_invalid" for each in found):
+    problems = list(error.errors())
+    if any(each["type"] == "json_invalid" for each in problems):
         return problem(400, "not_json", "The body is not valid JSON; check its quotes, commas and brackets.")
-    errors = list({each["field"]: each for each in map(_one, reversed(found[:_MOST_ERRORS]))}.values())[::-1]
+    errors = list({each["field"]: each for each in map(_one, reversed(problems[:_MOST_ERRORS]))}.values())[::-1]
     first = errors[0]
     detail = f"{first['field']}: {first['message']}" if first["field"] else first["message"]
     return problem(_REFUSED_INPUT, "invalid", detail, field=first["field"] or None, errors=errors)

@@ -93,26 +93,26 @@ async def events(
     streams: Annotated[Streams, Depends(_streams_of)],
     call: Caller,
     threads: Threads,
-    asked: Annotated[EventsAsked, Query()],
+    query: Annotated[EventsAsked, Query()],
     last_event_id: LastEventId = None,
 ) -> Response:
     """Stream what happens to the caller's schedules from now on, or since the last event received."""
     with ExitStack() as place:
         place.enter_context(streams.one(call.caller.owner))
-        call = call.in_zone(asked.timezone)
-        begin = partial(Follower, call, check_owner(call, asked.owner), position_of(last_event_id))
+        call = call.in_zone(query.timezone)
+        begin = partial(Follower, call, check_owner(call, query.owner), position_of(last_event_id))
         look_for = partial(threads.run, call.caller.owner)
         follower = await look_for(begin)
-        told = _told(follower, call.scheduler.store, call.scheduler.clock, look_for)
-        return _Placed(told, place.pop_all())
+        stream = _stream(follower, call.scheduler.store, call.scheduler.clock, look_for)
+        return _Placed(stream, place.pop_all())
 
 
 class _Placed(StreamingResponse):
     """Releases its slot in `Streams` when the response ends, for whatever reason."""
 
-    def __init__(self, told: AsyncIterator[str], place: ExitStack) -> None:
+    def __init__(self, stream: AsyncIterator[str], place: ExitStack) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(told, media_type="text/event-stream", headers=headers)
+        super().__init__(stream, media_type="text/event-stream", headers=headers)
         self._place = place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -120,7 +120,7 @@ class _Placed(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def _told(
+async def _stream(
     follower: Follower, store: Store, clock: Clock, look_for: InThread = anyio.to_thread.run_sync
 ) -> AsyncIterator[str]:
     """Yield the stream until the client leaves or the server ends it."""
@@ -142,12 +142,12 @@ async def _told(
 
 async def _pieces(follower: Follower, look_for: InThread) -> list[str]:
     try:
-        found: Look = await look_for(follower.look)
+        look: Look = await look_for(follower.look)
     except DuetimeError:  # the store is polled again later, and no event is lost
         return [": the store cannot be reached right now\n\n"]
     except TooManyRequests:
         return [": other requests of this owner come first\n\n"]
-    return [_piece(event, found.position) for event in found.events]
+    return [_piece(event, look.position) for event in look.events]
 
 
 def _piece(event: Event, position: Position) -> str:

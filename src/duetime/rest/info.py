@@ -31,36 +31,36 @@ def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
     call = call.in_zone(body.timezone)
     request = PreviewTimes(times=times_in(body), trigger=trigger_parts(body.trigger), count=body.count)
     with naming_trigger(body, body.trigger):
-        shown, warnings, _ = read_preview(call, request)
-    return JSONResponse(shown.facts(call.zone, warnings))
+        answer, warnings, _ = read_preview(call, request)
+    return JSONResponse(answer.facts(call.zone, warnings))
 
 
 @times.get("/upcoming", response_model=answers.Upcoming)
-def upcoming(call: Caller, asked: Annotated[UpcomingAsked, Query()]) -> Response:
+def upcoming(call: Caller, query: Annotated[UpcomingAsked, Query()]) -> Response:
     """List what fires next, in time order: every time within the range, up to the count."""
-    call = call.in_zone(asked.timezone)
-    times, warnings, _ = coming(call, request_of(ListUpcoming, asked))
+    call = call.in_zone(query.timezone)
+    times, warnings, _ = coming(call, request_of(ListUpcoming, query))
     return JSONResponse(times.facts(call.zone, warnings))
 
 
 @standing.get("/workers", response_model=WorkersShape)
-def workers(call: Caller, context: Context, asked: Annotated[Asked, Query()]) -> Response:
+def workers(call: Caller, context: Context, query: Annotated[Asked, Query()]) -> Response:
     """List the workers. For operators."""
     operators_only(context, call)
-    call = call.in_zone(asked.timezone)
+    call = call.in_zone(query.timezone)
     return JSONResponse({"workers": worker_views(call, read_workers(call).value)})
 
 
 @standing.get("/status", response_model=answers.ServerStatus)
-def status(call: Caller, asked: Annotated[Asked, Query()]) -> Response:
+def status(call: Caller, query: Annotated[Asked, Query()]) -> Response:
     """Return what is set up, whether it works, usage and failures. Only the operator and the local owner see the names
     of machines."""
-    return JSONResponse(read_status(call.in_zone(asked.timezone)).value)
+    return JSONResponse(read_status(call.in_zone(query.timezone)).value)
 
 
 @standing.get("/whoami", response_model=CallerShape)
 def whoami(call: Caller) -> Response:
     """Return the owner on whose behalf this caller acts."""
     caller = call.caller
-    told = {"owner": caller.owner, "operator": caller.operator, "timezone": call.zone, "depth": caller.depth}
-    return JSONResponse(told)
+    facts = {"owner": caller.owner, "operator": caller.operator, "timezone": call.zone, "depth": caller.depth}
+    return JSONResponse(facts)

@@ -31,14 +31,14 @@ def _field(argument: Argument) -> tuple[Any, Any]:
     type_ = _type(argument)
     default = ... if argument.is_required else argument.default
     bounds = {"ge": declared.minimum, "le": declared.maximum, "max_length": declared.max_length}
-    given: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
+    limits: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
     if is_text:
-        type_ = Annotated[type_, Field(min_length=1, **given)]
-        given = {}
+        type_ = Annotated[type_, Field(min_length=1, **limits)]
+        limits = {}
     optional = type_ | None if default is None else type_
     if isinstance(default, tuple):
         return optional, Field(default_factory=list, description=declared.description)
-    return optional, Field(default, description=declared.description, **given)
+    return optional, Field(default, description=declared.description, **limits)
 
 
 def _type(argument: Argument) -> Any:

@@ -45,11 +45,11 @@ def started_shape(call: Call, started: Answer[Run]) -> dict[str, Any]:
 
 
 @routes.get("/runs", response_model=RunsShape, responses=problems(409))
-def search(call: Caller, asked: Annotated[RunsAsked, Query()]) -> Response:
+def search(call: Caller, query: Annotated[RunsAsked, Query()]) -> Response:
     """List runs, latest first, page by page; none of a schedule that does not exist."""
-    call = call.in_zone(asked.timezone)
+    call = call.in_zone(query.timezone)
     try:
-        return answer_runs(call, history.history(call, request_of(History, asked)))
+        return answer_runs(call, history.history(call, request_of(History, query)))
     except NotFound:
         return answer_runs(call, Answer(Page([], None, 0)))
 
@@ -61,9 +61,9 @@ def answer_runs(call: Call, answer: Answer[Page[Run]]) -> Response:
 
 
 @routes.get("/runs/{id}", response_model=answers.RunDetails, responses=problems(404))
-def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
+def get(call: Caller, id: Id, query: Annotated[Asked, Query()]) -> Response:
     """Return one run with its input, its earlier attempts and the traceback of an exception."""
-    call = call.in_zone(asked.timezone)
+    call = call.in_zone(query.timezone)
     return JSONResponse(run_details(call, show_run(call, ShowRun(run=id)).value))
 
 
@@ -95,10 +95,10 @@ def cancel(call: Caller, id: Id) -> Response:
 
 
 @routes.get("/dead", response_model=RunsShape, tags=_DEAD)
-def dead(call: Caller, asked: Annotated[DeadAsked, Query()]) -> Response:
+def dead(call: Caller, query: Annotated[DeadAsked, Query()]) -> Response:
     """List runs of every kind that failed for good or were lost, and were not dismissed; or those that were."""
-    call = call.in_zone(asked.timezone)
-    return answer_runs(call, dead_letters.dead_letters(call, request_of(ListDeadLetters, asked)))
+    call = call.in_zone(query.timezone)
+    return answer_runs(call, dead_letters.dead_letters(call, request_of(ListDeadLetters, query)))
 
 
 @routes.post("/dead/retry", response_model=DealtShape, responses=problems(404, 415), tags=_DEAD)

@@ -88,7 +88,7 @@ def _answer(call: Call, schedule: Schedule, zone: str, status: int = 200, **more
     return JSONResponse(schedule_shape(schedule, zone, detail) | more, status, headers)
 
 
-def _found(call: Call, id: str) -> Schedule:
+def _find(call: Call, id: str) -> Schedule:
     return show(call, Show(schedule=id)).value
 
 
@@ -132,10 +132,10 @@ def _create_request(body: NewScheduleGiven, header: str | None) -> CreateSchedul
 
 
 @routes.get("/schedules", response_model=SchedulesShape)
-def search(call: Caller, asked: Annotated[SchedulesAsked, Query()]) -> Response:
+def search(call: Caller, query: Annotated[SchedulesAsked, Query()]) -> Response:
     """List schedules in a stable order, page by page. Above 10,000 matches, the total only says that there are more."""
-    call = call.in_zone(asked.timezone)
-    page, _, notes = list_schedules(call, request_of(ListSchedules, asked))
+    call = call.in_zone(query.timezone)
+    page, _, notes = list_schedules(call, request_of(ListSchedules, query))
     details = details_of(call, page.items)
     texts = [_listed(item, call.zone, details.get(item.definition.id)) for item in page.items]
     return page_of_texts("schedules", texts, page, **({"notes": list(notes)} if notes else {}))
@@ -153,24 +153,24 @@ def _short_listed(schedule: Schedule, zone: str, detail: str | None) -> str:
 
 
 @routes.get("/schedules/{id}", response_model=answers.Schedule, responses=_ONE)
-def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
+def get(call: Caller, id: Id, query: Annotated[Asked, Query()]) -> Response:
     """Return one schedule; its ETag is its version."""
-    call = call.in_zone(asked.timezone)
-    return _answer(call, _found(call, id), call.zone)
+    call = call.in_zone(query.timezone)
+    return _answer(call, _find(call, id), call.zone)
 
 
 @routes.get("/schedules/{id}/runs", response_model=RunsShape, responses=_ONE)
-def history(call: Caller, id: Id, asked: Annotated[Paged, Query()]) -> Response:
+def history(call: Caller, id: Id, query: Annotated[Paged, Query()]) -> Response:
     """List the runs of a schedule, the latest first; also of one that was deleted."""
-    call = call.in_zone(asked.timezone)
-    return answer_runs(call, read_history(call, request_of(History, asked, schedule=id)))
+    call = call.in_zone(query.timezone)
+    return answer_runs(call, read_history(call, request_of(History, query, schedule=id)))
 
 
 @routes.get("/schedules/{id}/next", response_model=answers.Preview, responses=_ONE)
-def following(call: Caller, id: Id, asked: Annotated[NextAsked, Query()]) -> Response:
+def following(call: Caller, id: Id, query: Annotated[NextAsked, Query()]) -> Response:
     """List the next times of a schedule; none while it is paused, broken or over."""
-    call = call.in_zone(asked.timezone)
-    times, warnings, _ = next_times(call, request_of(NextTimes, asked, schedule=id))
+    call = call.in_zone(query.timezone)
+    times, warnings, _ = next_times(call, request_of(NextTimes, query, schedule=id))
     return JSONResponse(times.facts(call.zone, warnings))
 
 
@@ -181,7 +181,7 @@ def following(call: Caller, id: Id, asked: Annotated[NextAsked, Query()]) -> Res
 def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfMatch = None) -> Response:
     """Change the given fields. With a version, only if nobody else has changed it since. A run in progress keeps its
     values. A one-off that has started cannot be changed, but a waiting prompt can be given another agent."""
-    schedule = _found(call, id)
+    schedule = _find(call, id)
     if body.timezone is not None and body.trigger is None and body.next is None and not ways_in(times_in(body)):
         raise refuse("invalid", "timezone: requires a trigger or next; give that, too", "timezone")
     expected = _expected(if_match, schedule.definition.version)
@@ -235,9 +235,9 @@ def _changed(call: Call, request: ChangeRequest) -> Response:
 
 
 @routes.post("/schedules/{id}/pause", response_model=answers.Schedule, responses=_ONE)
-def pause(call: Caller, id: Id, asked: Annotated[PauseAsked, Query()]) -> Response:
+def pause(call: Caller, id: Id, query: Annotated[PauseAsked, Query()]) -> Response:
     """Pause a schedule until it is resumed, or until a time at which it resumes automatically."""
-    return _changed(call.in_zone(asked.timezone), request_of(Pause, asked, schedule=id))
+    return _changed(call.in_zone(query.timezone), request_of(Pause, query, schedule=id))
 
 
 @routes.post("/schedules/{id}/resume", response_model=answers.Schedule, responses=_ONE)
@@ -258,16 +258,16 @@ def cancel(call: Caller, id: Id) -> Response:
     response_model=answers.Run,
     responses={200: {"description": "The run has ended.", "model": answers.Run}, **_ONE},
 )
-async def run(call: Caller, threads: Threads, id: Id, asked: Annotated[RunAsked, Query()]) -> Response:
+async def run(call: Caller, threads: Threads, id: Id, query: Annotated[RunAsked, Query()]) -> Response:
     """Run a schedule now, in addition to its trigger. With `wait_seconds`, the answer comes when the run has ended
     (200) or the time is up (202, `ended` is false, and `reason` says why)."""
-    call = call.in_zone(asked.timezone)
+    call = call.in_zone(query.timezone)
     in_thread = partial(threads.run, call.caller.owner)
-    with threads.waiting(call.caller.owner) if asked.wait_seconds else nullcontext():
+    with threads.waiting(call.caller.owner) if query.wait_seconds else nullcontext():
         started = await in_thread(partial(run_now, call, RunNow(schedule=id)))
         look = lambda seen: in_thread(partial(look_again, call, seen))  # noqa: E731
-        run = await await_result(started.value, look, has_ended, asked.wait_seconds)
-    waited = await in_thread(partial(waited_for, call, run)) if asked.wait_seconds else {}
+        run = await await_result(started.value, look, has_ended, query.wait_seconds)
+    waited = await in_thread(partial(waited_for, call, run)) if query.wait_seconds else {}
     shape = await in_thread(partial(started_shape, call, started._replace(value=run)))
     return JSONResponse(shape | waited, 200 if has_ended(run) else 202)
 
@@ -275,7 +275,7 @@ async def run(call: Caller, threads: Threads, id: Id, asked: Annotated[RunAsked,
 @routes.post("/schedules/{id}/stop", status_code=202, response_model=StoppedShape, responses=_ONE)
 def stop(call: Caller, id: Id) -> Response:
     """Stop the runs of a schedule that are in progress or waiting; the schedule continues."""
-    (stopped, schedule), _, notes = stop_runs(call, Stop(schedule=_found(call, id)))
+    (stopped, schedule), _, notes = stop_runs(call, Stop(schedule=_find(call, id)))
     shape = None if schedule is None else schedule_shape(schedule, call.zone)
     runs = run_views(call, stopped)
     return JSONResponse({"runs": runs, "schedule": shape, "confirmation": " ".join(notes)}, 202)

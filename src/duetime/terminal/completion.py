@@ -44,11 +44,11 @@ def from_store(find: Finder, *, load_tasks: bool = False) -> dict[str, Any]:
     def complete(ctx: Any, incomplete: str) -> list[Any]:
         with redirect_stderr(io.StringIO()):
             try:
-                return _found(ctx, incomplete)
+                return read(ctx, incomplete)
             except Exception:  # a shell that shows an error instead of candidates would not help
                 return []
 
-    def _found(ctx: Any, incomplete: str) -> list[Any]:
+    def read(ctx: Any, incomplete: str) -> list[Any]:
         db = ctx.params.get("db")
         file = store_file(settings_for({"db": db}).path_of_db())
         if file is not None and not file.exists():
@@ -59,14 +59,14 @@ def from_store(find: Finder, *, load_tasks: bool = False) -> dict[str, Any]:
     return completed_by(complete)
 
 
-def _safe(found: str | tuple[str, str]) -> str | tuple[str, str] | None:
+def _safe(candidate: str | tuple[str, str]) -> str | tuple[str, str] | None:
     """Return a candidate without characters that a shell might evaluate: agents write names, and zsh evaluates
     descriptions."""
-    value, text = (found, "") if isinstance(found, str) else found
+    value, text = (candidate, "") if isinstance(candidate, str) else candidate
     if not re.fullmatch(r"[\w.:/@+-]+", value):
         return None
-    shown = " ".join(re.sub(r"[^\w .,:/@+-]", " ", text).split())[:_LONGEST]
-    return (value, shown) if shown else value
+    description = " ".join(re.sub(r"[^\w .,:/@+-]", " ", text).split())[:_LONGEST]
+    return (value, description) if description else value
 
 
 def _schedules(app: Application, ctx: Any, incomplete: str) -> Found:

@@ -89,13 +89,13 @@ def _trusted_again() -> bool:
     from duetime.settings.locations import TrustedFiles, read_file_once
     from duetime.terminal.input import agreed, is_interactive
 
-    found, files = read_file_once(Path.cwd() / FILE), TrustedFiles(data_folder())
-    if found is None or not is_interactive():
+    file, files = read_file_once(Path.cwd() / FILE), TrustedFiles(data_folder())
+    if file is None or not is_interactive():
         return False
-    print("\n".join(map(clean, [f"{found.path} has changed since you trusted it:", *files.lines_to_review(found)])))
+    print("\n".join(map(clean, [f"{file.path} has changed since you trusted it:", *files.lines_to_review(file)])))
     if not agreed("Trust it as it is now?"):
         return False
-    files.add(found)
+    files.add(file)
     return True
 
 
@@ -204,8 +204,9 @@ def print_done(
     tasks: Sequence[str] | None = None,
 ) -> None:
     """Print what a command did, with its warnings: a document for a program, or a text for a person."""
-    told = {"warnings": [each.text for each in warnings], "warning_codes": [each.code for each in warnings]}
-    output.print_result(json_, {**document, **told}, text)
+    from duetime.service.warnings import warning_facts
+
+    output.print_result(json_, {**document, **warning_facts(warnings)}, text)
     if not json_:
         print_warnings(app, warnings, tasks=tasks)
 

@@ -58,7 +58,7 @@ def _policy_option(field: str) -> str:
     return "--" + field.replace("_", "-") if field in RULES else ""
 
 
-def worded(error: DuetimeError) -> str:
+def command_message(error: DuetimeError) -> str:
     message, code, field = error.message, error.code, error.details.get("field")
     if field and message.startswith(f"{field}:") and (option := _OPTIONS.get(field) or _policy_option(field)):
         message = option + message.removeprefix(field)
@@ -88,13 +88,13 @@ def in_a_file(err: DuetimeError) -> str:
     return with_cron_fault(err.message.removeprefix(f"{err.details.get('field')}: "))
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
+def did_you_mean(text: str, known: Iterable[str]) -> str:
     """Return the names that the user may have meant, as the rest of a sentence; empty if there are none."""
     import difflib
 
     names = {name.lower(): name for name in reversed(list(known))}
-    lower = given.lower()
+    lower = text.lower()
     begin = [name for word, name in names.items() if len(lower) > 1 and word.startswith(lower)]
     close = [names[word] for word in difflib.get_close_matches(lower, names, n=2, cutoff=0.7)]
-    meant = list(dict.fromkeys([*close, *begin]))[:2]
-    return f"; did you mean {' or '.join(clean(name) for name in meant)}?" if meant else ""
+    similar = list(dict.fromkeys([*close, *begin]))[:2]
+    return f"; did you mean {' or '.join(clean(name) for name in similar)}?" if similar else ""

@@ -41,22 +41,22 @@ def choose(question: str, options: Mapping[str, str], default: str) -> str:
     for number, name in enumerate(names, 1):
         say(f"  {number}  {clean(options[name])}")
     while True:
-        given = _answer(f"Number [{names.index(default) + 1}]: ") or default
-        if given in options:
-            return given
-        if given.isdecimal() and 1 <= int(given) <= len(names):
-            return names[int(given) - 1]
+        answer = _answer(f"Number [{names.index(default) + 1}]: ") or default
+        if answer in options:
+            return answer
+        if answer.isdecimal() and 1 <= int(answer) <= len(names):
+            return names[int(answer) - 1]
         print(f"  Give a number from 1 to {len(names)}.")
 
 
 def ask(question: str, default: str, problem: Callable[[str], str | None]) -> str:
     """Ask for a text until `problem` finds nothing wrong with it."""
-    shown = f" [{clean(default)}]" if default else ""
+    proposal = f" [{clean(default)}]" if default else ""
     while True:
-        given = _answer(f"{question}{shown}: ") or default
-        wrong = problem(given)
+        answer = _answer(f"{question}{proposal}: ") or default
+        wrong = problem(answer)
         if wrong is None:
-            return given
+            return answer
         say(f"  {clean(wrong)}")
 
 
@@ -96,14 +96,14 @@ def _of_parameter(param: Any) -> list[str]:
     help_ = " ".join((param.help or "").split()).partition("; - ")[0].rstrip(".")
     is_option = param.param_type_name == "option"
     name = param.opts[0] if is_option else str(param.metavar or param.name).strip("[].")
-    given = ask(f"{name} ({help_})" if help_ else name, "", _required)
-    return [f"{name}={given}"] if is_option else [given]
+    answer = ask(f"{name} ({help_})" if help_ else name, "", _required)
+    return [f"{name}={answer}"] if is_option else [answer]
 
 
-def _required(given: str) -> str | None:
-    if given.startswith("-"):
+def _required(answer: str) -> str | None:
+    if answer.startswith("-"):
         return "It cannot start with a hyphen here; give it on the command line after --."
-    return None if given else "It is required; Ctrl-C leaves."
+    return None if answer else "It is required; Ctrl-C leaves."
 
 
 # Single keys, read without Enter. Without a terminal, or one that supports modes, there are none.

@@ -40,16 +40,16 @@ def fitting(
     headings: Sequence[str], widths: Sequence[int], total: int, *, whole: int, spare: Spare
 ) -> list[int] | None:
     """Return the indexes of the columns to show; None if a row is only readable on several lines."""
-    shown = list(range(len(headings)))
+    columns = list(range(len(headings)))
     for name, least in spare.items():
-        if name in headings and _needed(widths, shown, whole, least) > total:
-            shown.remove(headings.index(name))
-    return shown if _needed(widths, shown, whole, READABLE) <= total else None
+        if name in headings and _needed(widths, columns, whole, least) > total:
+            columns.remove(headings.index(name))
+    return columns if _needed(widths, columns, whole, READABLE) <= total else None
 
 
-def _needed(widths: Sequence[int], shown: Sequence[int], whole: int, least: int) -> int:
+def _needed(widths: Sequence[int], columns: Sequence[int], whole: int, least: int) -> int:
     """Return the total width if the first `whole` columns are never cut and each other one keeps `least`."""
-    return sum(GAP + (widths[number] if number < whole else min(widths[number], least)) for number in shown)
+    return sum(GAP + (widths[number] if number < whole else min(widths[number], least)) for number in columns)
 
 
 # Text for a terminal. Agents write names and errors, so control characters in them are escaped.
@@ -92,8 +92,8 @@ def one_date_format(text: str) -> str:
     """Rewrite times in messages that agents also read, such as `Feb 10, 2026 3:00 PM PST`, in the format of all other
     times here."""
 
-    def rewritten(found: re.Match[str]) -> str:
-        month, day, year, hour, minute, half = found.groups()
+    def rewritten(date: re.Match[str]) -> str:
+        month, day, year, hour, minute, half = date.groups()
         number = _MONTHS.split("|").index(month) + 1
         return f"{year}-{number:02d}-{int(day):02d} {int(hour) % 12 + 12 * (half == 'PM'):02d}:{minute} "
 
@@ -197,9 +197,9 @@ def bar(doing: str) -> Iterator[Callable[[float], None]]:
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(doing, total=1.0)
-        yield lambda done: shown.update(task, completed=done)
+    with Progress(console=Console(stderr=True), transient=True) as display:
+        task = display.add_task(doing, total=1.0)
+        yield lambda done: display.update(task, completed=done)
 
 
 def counting(numbers: Iterable[int], doing: str) -> Iterator[int]:
@@ -263,12 +263,12 @@ def table(
     instead."""
     cells = [[_text(cell) for cell in row] for row in rows]
     widths = [max(map(cell_width, column)) for column in zip(map(safe, columns), *cells, strict=True)]
-    shown = fitting(columns, widths, width() + GAP, whole=whole, spare=spare)
-    if shown is None:
+    fitting_columns = fitting(columns, widths, width() + GAP, whole=whole, spare=spare)
+    if fitting_columns is None:
         _stacked(columns, cells, widths, whole=whole, fold=fold)
     else:
-        kept = [[row[number] for number in shown] for row in cells]
-        console().print(grid([columns[number] for number in shown], kept, whole=whole, fold=fold))
+        fitting_cells = [[row[number] for number in fitting_columns] for row in cells]
+        console().print(grid([columns[number] for number in fitting_columns], fitting_cells, whole=whole, fold=fold))
 
 
 def _text(cell: object) -> Text:
@@ -294,15 +294,15 @@ def grid(
     the last one continues on further lines instead."""
     from rich.table import Table
 
-    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold", show_header=show_header)
+    rich_table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold", show_header=show_header)
     for number, heading in enumerate(columns):
-        made.add_column(heading, no_wrap=number < whole, overflow="fold")
+        rich_table.add_column(heading, no_wrap=number < whole, overflow="fold")
     for row in rows:
         cells = [_text(cell) for cell in row]
         for cell in cells[whole : len(cells) - fold]:
             cell.no_wrap, cell.overflow = True, "ellipsis"
-        made.add_row(*cells)
-    return made
+        rich_table.add_row(*cells)
+    return rich_table
 
 
 def _stacked(
@@ -311,9 +311,9 @@ def _stacked(
     """Print each row as a line for the columns that are never cut, one for each long column that is not empty, one for
     all short ones, and the folding column at the full width of the terminal."""
     for row in rows:
-        said = [each for each in range(len(columns)) if row[each].plain not in ("", "-")]
-        console().print(_joined([row[0], *(row[each] for each in said if 0 < each < whole)]))
-        rest = [each for each in said if whole <= each < len(columns) - fold]
+        filled = [each for each in range(len(columns)) if row[each].plain not in ("", "-")]
+        console().print(_joined([row[0], *(row[each] for each in filled if 0 < each < whole)]))
+        rest = [each for each in filled if whole <= each < len(columns) - fold]
         long = [(f"  {columns[each].lower()}", row[each]) for each in rest if widths[each] >= READABLE]
         if long:
             facts(long)

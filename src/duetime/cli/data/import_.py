@@ -66,7 +66,7 @@ def crontab(
     A worker runs them only if the setting tasks names the module duetime.kinds.command.
     """
     lines = read_crontab(_text(file), Way(system, user or _me(), shell))
-    stated = read_policy(policy.given())
+    stated = read_policy(policy.values())
     with opened(_place(db, yes), [MODULE], load_tasks=True, making=True) as app:
         candidates = _candidates(lines.entries, tz, stated)
         about_lines = [Remark(entry.line, entry.text, entry.note) for entry in lines.entries if entry.note]

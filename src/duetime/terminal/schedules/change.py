@@ -27,7 +27,7 @@ from duetime.terminal.context import Application, again, print_done
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean, coming, run_document, schedule_document
 from duetime.terminal.schedules.display import find_here, not_found, outcome_text
-from duetime.terminal.schedules.kind_view import KindView, Target
+from duetime.terminal.schedules.kind_view import KindView, NamedSchedule
 
 
 def add_schedule(app: Application, request: CreateSchedule, json_: bool, *, tasks: Sequence[str] | None = None) -> None:
@@ -62,7 +62,7 @@ def print_schedule(
     print_done(app, json_, document, "\n".join(lines), warnings, tasks=tasks)
 
 
-def run_schedule(target: Target, wait: float) -> None:
+def run_schedule(target: NamedSchedule, wait: float) -> None:
     app, view, id, json_ = target
     schedule = find_here(app, view, id)
     definition = schedule.definition
@@ -99,7 +99,7 @@ def exit_after(run: Run, wait: float) -> None:
         raise typer.Exit(NOT_FINISHED)
 
 
-def stop_schedule(target: Target) -> None:
+def stop_schedule(target: NamedSchedule) -> None:
     """Stop the runs of a schedule that are in progress."""
     call, schedule = target.app.call, find_here(target.app, target.view, target.id)
     definition = schedule.definition
@@ -129,7 +129,7 @@ _ALREADY = {"pause": "Already paused:", "resume": "Not paused:", "cancel": "Alre
 
 
 def change_one(
-    target: Target, action: str, *, yes: bool = True, until: str | None = None, note: str | None = None
+    target: NamedSchedule, action: str, *, yes: bool = True, until: str | None = None, note: str | None = None
 ) -> None:
     """Pause, resume, cancel or delete a schedule, and print what was done. Without `yes`, ask a person first."""
     app, view, id, json_ = target

@@ -11,7 +11,7 @@ import typer
 from duetime.service import MOST_SECONDS
 from duetime.terminal.completion import IDS, STATUSES
 from duetime.terminal.context import Cursor, Db, Json, Limit, opened
-from duetime.terminal.schedules.kind_view import ANY_KIND, KindView, Target
+from duetime.terminal.schedules.kind_view import ANY_KIND, KindView, NamedSchedule
 from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option, with_parameters
 
 Id = Annotated[str, argument("ID", "Id as lists show it, such as j5, or a unique name.", **IDS)]
@@ -53,8 +53,8 @@ def one_schedule(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Declare a command for a schedule that is named by its id: `duetime NAME ID` for any kind, which the help lists
     with its summary, and `duetime KIND NAME ID`, an earlier name of it that the help does not show. The function gets
-    the `Target`, and the options that the command has of its own. Its docstring is the help, in which `{noun}` is what
-    the schedules of the group are called."""
+    the schedule as it was named, and the options that the command has of its own. Its docstring is the help, in which
+    `{noun}` is what the schedules of the group are called."""
 
     def declare(function: Callable[..., None]) -> Callable[..., None]:
         DECLARATIONS[function.__name__] = _Declaration(function, summary, cls)
@@ -64,7 +64,7 @@ def one_schedule(
 
 
 @one_schedule("Show what it does and when, its next times and its history.", ReadCommand)
-def show(target: Target, runs: Runs = 10) -> None:
+def show(target: NamedSchedule, runs: Runs = 10) -> None:
     """Show a {noun}: what it does and when, its policy, its next times and its history."""
     from duetime.terminal.schedules.read import show_schedule
 
@@ -72,7 +72,7 @@ def show(target: Target, runs: Runs = 10) -> None:
 
 
 @one_schedule("Show its runs, latest first, with every attempt.", ReadCommand)
-def history(target: Target, limit: HistoryLimit = 20) -> None:
+def history(target: NamedSchedule, limit: HistoryLimit = 20) -> None:
     """Show the runs of a {noun}, latest first, with every attempt; also of one that was deleted."""
     from duetime.terminal.schedules.read import show_history
 
@@ -80,7 +80,7 @@ def history(target: Target, limit: HistoryLimit = 20) -> None:
 
 
 @one_schedule("Run it now, in addition to its own times.")
-def run(target: Target, wait: Wait = 0) -> None:
+def run(target: NamedSchedule, wait: Wait = 0) -> None:
     """Run a {noun} now, in addition to its own times. With --wait, the exit code is 1 if the run failed and 6 if it has
     not ended by then."""
     from duetime.terminal.schedules.change import run_schedule
@@ -89,7 +89,7 @@ def run(target: Target, wait: Wait = 0) -> None:
 
 
 @one_schedule("Stop its run that is in progress.")
-def stop(target: Target) -> None:
+def stop(target: NamedSchedule) -> None:
     """Stop the run of a {noun} that is in progress. The {noun} continues at its next time."""
     from duetime.terminal.schedules.change import stop_schedule
 
@@ -97,30 +97,30 @@ def stop(target: Target) -> None:
 
 
 @one_schedule("Pause it, until it is resumed or until a time.")
-def pause(target: Target, until: Until = None, note: Note = None) -> None:
+def pause(target: NamedSchedule, until: Until = None, note: Note = None) -> None:
     """Pause a {noun}, until it is resumed or until a time."""
     _change(target, "pause", until=until, note=note)
 
 
 @one_schedule("Resume it.")
-def resume(target: Target) -> None:
+def resume(target: NamedSchedule) -> None:
     """Resume a paused {noun}."""
     _change(target, "resume")
 
 
 @one_schedule("Cancel it, so that nothing more starts.")
-def cancel(target: Target) -> None:
+def cancel(target: NamedSchedule) -> None:
     """Cancel a {noun}. Nothing more starts, and a run in progress is asked to stop."""
     _change(target, "cancel")
 
 
 @one_schedule("Delete it; its history can still be read.")
-def delete(target: Target, yes: Yes = False) -> None:
+def delete(target: NamedSchedule, yes: Yes = False) -> None:
     """Delete a {noun}, after a question on a terminal. Its history can still be read."""
     _change(target, "delete", yes=yes)
 
 
-def _change(target: Target, action: str, *, yes: bool = True, **options: str | None) -> None:
+def _change(target: NamedSchedule, action: str, *, yes: bool = True, **options: str | None) -> None:
     from duetime.terminal.schedules.change import change_one
 
     change_one(target, action, yes=yes, **options)
@@ -136,7 +136,7 @@ def add_commands(commands: typer.Typer, view: KindView) -> None:
 def _command(function: Callable[..., None], view: KindView) -> Callable[..., None]:
     def call(id: Id, db: Db = None, json_: Json = False, **options: Any) -> None:
         with opened(db) as app:
-            function(Target(app, view, id, json_), **options)
+            function(NamedSchedule(app, view, id, json_), **options)
 
     common = inspect.signature(call, eval_str=True).parameters
     _, *own = inspect.signature(function, eval_str=True).parameters.values()

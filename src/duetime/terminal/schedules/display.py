@@ -47,23 +47,23 @@ _COMPARED = 500
 """Number of latest schedules whose names are compared with a mistyped one."""
 
 
-def not_found(app: Application, view: KindView, given: str, error: Refused) -> DuetimeError:
+def not_found(app: Application, view: KindView, text: str, error: Refused) -> DuetimeError:
     """Return the error of a lookup as the command line words it."""
-    shown = given if len(given) <= 60 else given[:60] + "..."
+    name = text if len(text) <= 60 else text[:60] + "..."
     if error.code == "ambiguous":
         ids = ", ".join(error.details["short_ids"])
-        return refuse("ambiguous", f"{shown!r} could mean several {view.plural}; give the id, such as {ids}")
+        return refuse("ambiguous", f"{name!r} could mean several {view.plural}; give the id, such as {ids}")
     if error.code != "not_found" or "others" in error.details:
         return error
     request = ListSchedules(owner=OPERATOR.owner, kind=view.kind, status="living", limit=_COMPARED, count_to=0)
     names = [each.definition.name[:60] for each in list_schedules(app.call, request).value.items]
-    similar = did_you_mean(shown, names)
+    similar = did_you_mean(name, names)
     where = again(app, *filter(None, (view.command, "list")))
-    message = f"there is no {view.noun} {shown!r}{similar or ';'} list them: {where}"
+    message = f"there is no {view.noun} {name!r}{similar or ';'} list them: {where}"
     other = error.details.get("found")
     spec = None if other is None else app.services.specs.get(other["kind"])
     if spec is not None and spec.command:
-        message = f"{shown!r} is a {spec.name}; use {again(app, spec.command, '--help')}"
+        message = f"{name!r} is a {spec.name}; use {again(app, spec.command, '--help')}"
     return refuse("not_found", message)
 
 
@@ -89,11 +89,11 @@ def print_schedules(
         "LAST": any(item.progress.last_status for item in items),
     }
     columns = ["ID", "STATUS", "NEXT", *view.headings, "OWNER", "AUTHOR", "WHEN", "LAST", "RUNS"]
-    shown = [number for number, name in enumerate(columns) if news.get(name, True)]
+    numbers = [number for number, name in enumerate(columns) if news.get(name, True)]
     rows = [_row(view, item, zone, now, known.get(item.definition.id)) for item in items]
     spare = {name: least for name, least in SPARE.items() if name != "OWNER" or len(owners) == 1}
-    headings, kept = [columns[number] for number in shown], [[row[number] for number in shown] for row in rows]
-    output.table(headings, kept, whole=3, spare=spare)
+    headings, cells = [columns[number] for number in numbers], [[row[number] for number in numbers] for row in rows]
+    output.table(headings, cells, whole=3, spare=spare)
 
 
 def _row(kind_view: KindView, item: Schedule, zone: str, now: Instant, detail: str | None) -> list[object]:

@@ -34,7 +34,7 @@ class KindView(NamedTuple):
         return self.kind or "schedule"
 
 
-class Target(NamedTuple):
+class NamedSchedule(NamedTuple):
     """The schedule that a command names, and how to show what came of the command."""
 
     app: Application

@@ -72,7 +72,7 @@ def _policy_option(each: PolicyOption) -> Any:
 class TriggerOptions:
     """The times of a schedule."""
 
-    def given(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         return {name: vars(self)[name] for name in TimeOptions.__annotations__ if vars(self)[name] is not None}
 
 
@@ -89,7 +89,7 @@ class EditCommandOptions(TriggerOptions):
 class PolicyCommandOptions:
     """The policy of a schedule. `none`, and `--no-` before the name of a switch, restore the default."""
 
-    def given(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         from duetime.service.when import NONE
 
         policy: dict[str, Any] = {name: value for name, value in vars(self).items() if value is not None}

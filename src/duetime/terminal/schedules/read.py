@@ -15,7 +15,7 @@ from duetime.terminal import output
 from duetime.terminal.context import Application, program
 from duetime.terminal.output import clean, counted, run_document, schedule_document
 from duetime.terminal.schedules.display import NEXT_TIMES, find_here, print_runs, print_schedules, schedule_facts
-from duetime.terminal.schedules.kind_view import KindView, Target
+from duetime.terminal.schedules.kind_view import KindView, NamedSchedule
 
 PAGE = 1000
 """Number of schedules that are read at a time if all are shown."""
@@ -66,7 +66,7 @@ def _nothing(app: Application, view: KindView, request: ListSchedules) -> str:
     return f"There are no active schedules; {named}." if ended else "There are no schedules yet."
 
 
-def show_schedule(target: Target, runs: int) -> None:
+def show_schedule(target: NamedSchedule, runs: int) -> None:
     schedule, call = find_here(target.app, target.view, target.id), target.app.call
     past = history(call, History(schedule=schedule, limit=runs)).value.items if runs else []
     if target.json_:
@@ -83,7 +83,7 @@ def show_schedule(target: Target, runs: int) -> None:
         print_runs(target.app, past)
 
 
-def show_history(target: Target, limit: int) -> None:
+def show_history(target: NamedSchedule, limit: int) -> None:
     app, view, id, json_ = target
     page = history(app.call, History(schedule=find_here(app, view, id, deleted=True), limit=limit)).value
     if json_:

@@ -153,10 +153,10 @@ def standard_commands(
     ) -> None:
         from duetime.service.operations.create import CreateSchedule
 
-        chosen = policy.given()
+        chosen = policy.values()
         fields = payload_.fields(main_, chosen)
         name = main_ if main is None else name
-        request = CreateSchedule(spec.name, fields, trigger.given(), policy=chosen, name=name, key=key)
+        request = CreateSchedule(spec.name, fields, trigger.values(), policy=chosen, name=name, key=key)
         with payload_.opened(db, adds=True) as app:
             payload_.add(app, request, json_)
 
@@ -174,9 +174,9 @@ def standard_commands(
         from duetime.terminal.schedules.change import edit_schedule
         from duetime.terminal.schedules.display import find_here
 
-        chosen = policy.given()
+        chosen = policy.values()
         changes = {"fields": payload_.fields(main_, chosen), "policy": chosen, "guarded": guarded}
-        changes |= {"name": main_ if main is None else name, "times": trigger.given(), "starting": trigger.starting}
+        changes |= {"name": main_ if main is None else name, "times": trigger.values(), "starting": trigger.starting}
         try:
             with payload_.opened(db, adds=False) as app:
                 edit_schedule(app, EditSchedule(schedule=find_here(app, view, id), **changes), json_)
