@@ -12,7 +12,7 @@ from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.errors import Refused, StoreUnavailable
 from duetime.engine.kind import Caller
 from duetime.engine.model import RunId
-from duetime.rest.events import MOST, MOST_OF_ONE, QUIET, Streams, _told, events
+from duetime.rest.events import MOST, MOST_OF_ONE, QUIET, Streams, _stream, events
 from duetime.rest.requests import EventsAsked
 from duetime.service.change_feed import Look, Position
 from duetime.service.owner_limits import OwnerLimits
@@ -64,7 +64,7 @@ def test_a_stream_outlives_its_store_and_shows_that_it_lives(api: Api) -> None:
     follower: Any = Quiet()
 
     async def first(number: int) -> list[str]:
-        told = _told(follower, api.room.store, Hasty())
+        told = _stream(follower, api.room.store, Hasty())
         async with asyncio.timeout(30):
             return [await anext(told) for _ in range(number)]
 

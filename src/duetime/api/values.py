@@ -31,6 +31,7 @@ from duetime.service.answers import Created, Run
 from duetime.service.errors import refuse
 from duetime.service.operations.change import Cancel, ChangeRequest, Delete, Pause, Resume, change
 from duetime.service.operations.declaration import Answer, check_type, is_naive, read_range
+from duetime.service.operations.edit import EditedSchedule
 from duetime.service.operations.history import History, ShowRun, run_views, show_run
 from duetime.service.operations.history import history as read_history
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
@@ -77,9 +78,7 @@ class ScheduleMethods:
         If a recurring schedule is running, the change applies from its next run on; a one-off that is running cannot be
         edited.
         """
-        call = self._call
-        (schedule, limits, running, _), warnings, notes = edit_schedule(call, find(call, id), changes)
-        return schedule_of(call, schedule, **warning_facts(warnings), notes=notes, running=running, limits=limits)
+        return edited_schedule(self._call, edit_schedule(self._call, find(self._call, id), changes))
 
     @schedule_method
     def pause(self: Opened, id: Id, *, until: Time | None = None, note: str | None = None) -> Schedule:
@@ -231,8 +230,13 @@ def change_schedule(call: Call, request: ChangeRequest) -> Schedule:
         after = change(call, request).value
     except NotFound:
         raise refuse("not_found", _missing(request.schedule)) from None
-    further = {"limits": after.limits, "falls_into_pause": after.falls_into_pause}
-    return schedule_of(call, after.schedule, **{name: value for name, value in further.items() if value is not None})
+    return schedule_of(call, after.schedule, **after.facts())
+
+
+def edited_schedule(call: Call, answer: Answer[EditedSchedule]) -> Schedule:
+    """Return a schedule after an edit, with all of the answer."""
+    (schedule, limits, running, _), warnings, notes = answer
+    return schedule_of(call, schedule, **warning_facts(warnings), notes=notes, running=running, limits=limits)
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------

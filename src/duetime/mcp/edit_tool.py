@@ -19,7 +19,7 @@ from duetime.mcp.definitions import (
     result_schema,
     text,
 )
-from duetime.mcp.manage_tools import BRIEF, SCHEDULE_ID
+from duetime.mcp.manage_tools import BRIEF, SCHEDULE_ID, edited_reply
 from duetime.mcp.schemas import (
     ERROR,
     LOOKUP,
@@ -30,8 +30,6 @@ from duetime.mcp.schemas import (
     new_time_arguments,
     options_argument,
     policy_of,
-    with_owner,
-    with_warnings,
 )
 from duetime.mcp.served import Served
 from duetime.service.errors import reword
@@ -40,9 +38,7 @@ from duetime.service.lookup import find
 from duetime.service.operations.edit import NOTHING, EditSchedule, edit
 from duetime.service.options import time_options
 from duetime.service.payload_fields import inputs_of
-from duetime.service.presenters import brief_view
 from duetime.service.services import Call
-from duetime.service.vocabulary import status_of
 from duetime.service.when import when_of
 
 WHEN: dict[str, Schema] = {
@@ -82,19 +78,9 @@ def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, arguments: 
         policy=policy_of(arguments),
     )
     try:
-        answer = edit(call, request)
+        return edited_reply(call, edit(call, request))
     except Refused as error:
         return _refusal(error, of_kind.get(kind, {}), arguments)
-    edited = answer.value.schedule
-    view = {
-        "schedule_id": edited.definition.public_id,
-        "status": status_of(edited.progress),
-        **brief_view(edited, call.zone),
-        "limits": answer.value.limits,
-    }
-    if answer.value.applies is not None:
-        view["applies"] = answer.value.applies
-    return Reply(with_warnings(with_owner(call, view, edited.definition.owner), answer.warnings))
 
 
 def _times(arguments: Arguments) -> dict[str, Any]:

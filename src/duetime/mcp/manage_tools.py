@@ -9,14 +9,26 @@ from typing import Any
 from duetime.engine.errors import DuetimeError
 from duetime.mcp.definitions import COUNT, FLAG, ROWS, TEXT, Arguments, Reply, Schema, ToolProblem, id_or_name
 from duetime.mcp.operation_tools import inputs_of, request_of
-from duetime.mcp.schemas import ERROR, LIMITS_IN_FORCE, LOOKUP, NULLABLE_TIME, ZONE, lookup_fields
+from duetime.mcp.schemas import (
+    ERROR,
+    LIMITS_IN_FORCE,
+    LOOKUP,
+    NULLABLE_TIME,
+    ZONE,
+    lookup_fields,
+    with_owner,
+    with_warnings,
+)
 from duetime.mcp.served import KIND, AnswerTool, GenericTools
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.masking import without_secrets
 from duetime.service.operations import change as operations
 from duetime.service.operations.change import ChangeRequest
+from duetime.service.operations.declaration import Answer
+from duetime.service.operations.edit import EditedSchedule
 from duetime.service.presenters import brief_view
 from duetime.service.services import Call
+from duetime.service.vocabulary import status_of
 
 SCHEDULE_ID = id_or_name("Its id or name.")
 DELETED_ID = id_or_name(
@@ -35,6 +47,19 @@ _SHOWN = 100
 tools = GenericTools()
 
 
+def edited_reply(call: Call, answer: Answer[EditedSchedule]) -> Reply:
+    """Return a schedule after an edit, with all of the answer."""
+    edited, applies = answer.value.schedule, answer.value.applies
+    view = {
+        "schedule_id": edited.definition.public_id,
+        "status": status_of(edited.progress),
+        **brief_view(edited, call.zone),
+        "limits": answer.value.limits,
+        **({} if applies is None else {"applies": applies}),
+    }
+    return Reply(with_warnings(with_owner(call, view, edited.definition.owner), answer.warnings))
+
+
 def _change(request: type[ChangeRequest], call: Call, arguments: Arguments) -> Reply:
     id, action = str(arguments["schedule_id"]), request.action
     changed = operations.change(call, request_of(request, arguments, schedule=id, include_gone=False)).value
@@ -42,8 +67,7 @@ def _change(request: type[ChangeRequest], call: Call, arguments: Arguments) -> R
     view["confirmation"] = f"Schedule {changed.id} {operations.ACTIONS[action]} successfully"
     if action != "delete":
         view |= brief_view(changed.schedule, call.zone)
-    further = {"limits": changed.limits, "falls_into_pause": changed.falls_into_pause}
-    view |= {name: value for name, value in further.items() if value is not None}
+    view |= changed.facts()
     if (owner := changed.schedule.definition.owner) != call.caller.owner:
         view["owner"] = owner  # an operator's change
     return Reply({"success": True, "schedule_id": changed.id, **view})

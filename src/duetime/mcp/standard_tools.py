@@ -211,7 +211,9 @@ def list_tool(
         ),
         input=object_schema(LIST_INPUT),
         output=result_schema(list_output(plural, {**summary_schema(id_name), **further})),
-        answer=errors_as_results(lambda call, arguments: list_schedules(call, arguments, kind, plural, id_name, extras)),
+        answer=errors_as_results(
+            lambda call, arguments: list_schedules(call, arguments, kind, plural, id_name, extras)
+        ),
         read_only=True,
         idempotent=True,
         lists_schedules=True,

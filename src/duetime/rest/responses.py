@@ -8,12 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from duetime.service import answers
 
-_closed: Any
-for _closed in answers.ANSWERS:
-    _closed.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-_open: Any = answers.ServerStatus  # kinds of other packages add to it
-_open.__pydantic_config__ = ConfigDict(extra="allow", use_attribute_docstrings=True)
-
 
 class ClosedModel(BaseModel):
     """Closed: what is answered is described."""

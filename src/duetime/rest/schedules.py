@@ -41,7 +41,8 @@ from duetime.service.operations.change import (
 )
 from duetime.service.operations.create import CreateSchedule
 from duetime.service.operations.create import create as create_schedule
-from duetime.service.operations.edit import EditSchedule
+from duetime.service.operations.declaration import Answer
+from duetime.service.operations.edit import EditedSchedule, EditSchedule
 from duetime.service.operations.edit import edit as edit_schedule
 from duetime.service.operations.history import History, run_views
 from duetime.service.operations.history import history as read_history
@@ -80,12 +81,12 @@ _SHORT = 1000
 _ONE = problems(404, 409)
 
 
-def _answer(call: Call, schedule: Schedule, zone: str, status: int = 200, **more: Any) -> Response:
+def _answer(call: Call, schedule: Schedule, status: int = 200, **more: Any) -> Response:
     headers = {"ETag": f'"{schedule.definition.version}"'}
     if status == 201:
         headers["Location"] = f"/api/v1/schedules/{quote(schedule.definition.public_id, safe='')}"
     detail = detail_of(call, schedule)
-    return JSONResponse(schedule_shape(schedule, zone, detail) | more, status, headers)
+    return JSONResponse(schedule_shape(schedule, call.zone, detail) | more, status, headers)
 
 
 def _find(call: Call, id: str) -> Schedule:
@@ -108,7 +109,7 @@ def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_
     with naming_trigger(body, body.trigger):
         created, warnings, _ = create_schedule(call, _create_request(body, idempotency_key))
     more = {**warning_facts(warnings), "limits": created.limits}
-    return _answer(call, created.schedule, call.zone, 201 if created.fresh else 200, **more)
+    return _answer(call, created.schedule, 201 if created.fresh else 200, **more)
 
 
 def _create_request(body: NewScheduleGiven, header: str | None) -> CreateSchedule:
@@ -156,7 +157,7 @@ def _short_listed(schedule: Schedule, zone: str, detail: str | None) -> str:
 def get(call: Caller, id: Id, query: Annotated[Asked, Query()]) -> Response:
     """Return one schedule; its ETag is its version."""
     call = call.in_zone(query.timezone)
-    return _answer(call, _find(call, id), call.zone)
+    return _answer(call, _find(call, id))
 
 
 @routes.get("/schedules/{id}/runs", response_model=RunsShape, responses=_ONE)
@@ -191,13 +192,18 @@ def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfM
     request = _edit_request(schedule, body, body.version if expected is None else expected)
     try:
         with naming_trigger(body, body.trigger):
-            edited, warnings, notes = edit_schedule(call, request)
+            return _edited(call, edit_schedule(call, request))
     except Conflict as error:
         if error.code != "conflict" or expected is None:
             raise
         raise refuse("changed", error.message) from None
-    more = {**warning_facts(warnings), **({"notes": notes} if notes else {}), "limits": edited.limits}
-    return _answer(call, edited.schedule, call.zone, 200, **more)
+
+
+def _edited(call: Call, answer: Answer[EditedSchedule]) -> Response:
+    """Return a schedule after an edit, with all of the answer."""
+    edited, warnings, notes = answer
+    more: dict[str, Any] = {**warning_facts(warnings), **({"notes": notes} if notes else {}), "limits": edited.limits}
+    return _answer(call, edited.schedule, **more)
 
 
 def _expected(if_match: str | None, version: int) -> int | None:
@@ -229,9 +235,7 @@ def _edit_request(schedule: Schedule, body: EditGiven, version: int | None) -> E
 
 def _changed(call: Call, request: ChangeRequest) -> Response:
     changed = change(call, request).value
-    further = {"limits": changed.limits, "falls_into_pause": changed.falls_into_pause}
-    more: dict[str, Any] = {name: value for name, value in further.items() if value is not None}
-    return _answer(call, changed.schedule, call.zone, 200, **more)
+    return _answer(call, changed.schedule, **changed.facts())
 
 
 @routes.post("/schedules/{id}/pause", response_model=answers.Schedule, responses=_ONE)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo
 
 Plain = dict[str, Any]
@@ -22,6 +22,8 @@ class Value:
     nobody reads more than the id."""
 
     __slots__ = ("_plain", "_zone")
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "use_attribute_docstrings": True}
+    """For the HTTP API, which describes it: it has no other fields, and their docstrings are their descriptions."""
     _plain: Callable[[], Plain]
     _zone: str
 
@@ -398,6 +400,7 @@ class WorkerState(Value):
 class ServerStatus(Value):
     """The state of a server: what is set up, whether it works, usage and failures."""
 
+    __pydantic_config__ = {**Value.__pydantic_config__, "extra": "allow"}  # noqa: RUF012  # kinds add fields to it
     now: datetime
     """The current time."""
     timezone: str

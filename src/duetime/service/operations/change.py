@@ -94,6 +94,11 @@ class Changed(NamedTuple):
     falls_into_pause: str | None = None
     """What its pause skips or holds."""
 
+    def facts(self) -> dict[str, Any]:
+        """Return what an answer says beside the schedule."""
+        facts = {"limits": self.limits, "falls_into_pause": self.falls_into_pause}
+        return {name: value for name, value in facts.items() if value is not None}
+
 
 class _Effect(NamedTuple):
     """What a change does, with times that were read once for all of its schedules."""

@@ -14,7 +14,8 @@ from duetime.service.errors import FAILED, NOT_FINISHED, refuse
 from duetime.service.lookup import is_stored, name_of, short_id
 from duetime.service.operations.change import ACTIONS, REQUESTS, ChangeRequest, Pause, change
 from duetime.service.operations.create import CreateSchedule, create
-from duetime.service.operations.edit import EditSchedule, edit
+from duetime.service.operations.declaration import Answer
+from duetime.service.operations.edit import EditedSchedule, EditSchedule, edit
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
 from duetime.service.operations.schedules import Show, detail_of, show
 from duetime.service.operations.waiting import has_ended, wait_for_end, waited_for
@@ -34,16 +35,21 @@ def add_schedule(app: Application, request: CreateSchedule, json_: bool, *, task
     """Create a schedule and print it. If its key was used before, print the existing schedule and say so."""
     (schedule, fresh, limits), warnings, notes = create(app.call, request)
     facts = {"limits": limits, "created": fresh}
-    print_schedule(app, "Added" if fresh else "Already exists:", schedule, facts, warnings, notes, json_, tasks)
+    _print_schedule(app, "Added" if fresh else "Already exists:", schedule, facts, warnings, notes, json_, tasks)
 
 
 def edit_schedule(app: Application, request: EditSchedule, json_: bool) -> None:
     """Edit a schedule and print it."""
-    edited, warnings, notes = edit(app.call, request)
-    print_schedule(app, "Changed", edited.schedule, {"limits": edited.limits}, warnings, notes, json_)
+    print_edited(app, "Changed", edit(app.call, request), json_)
 
 
-def print_schedule(
+def print_edited(app: Application, verb: str, answer: Answer[EditedSchedule], json_: bool) -> None:
+    """Print a schedule after an edit, with all of the answer."""
+    edited, warnings, notes = answer
+    _print_schedule(app, verb, edited.schedule, {"limits": edited.limits}, warnings, notes, json_)
+
+
+def _print_schedule(
     app: Application,
     verb: str,
     schedule: Schedule,
