@@ -277,6 +277,7 @@ def test_a_preview_takes_a_start_and_an_end_everywhere(there: Site, on_site: Cli
             'Error: could not parse "tomorow" as a date/time. Write it',
         ),
         ("schedule", {"prompt": "x", "at": "tomorow at 9"}, 'Error: could not parse "tomorow at 9" as a date/time.'),
+        ("schedule", {"prompt": "x", "at": "tomorow 9", "every": "1d"}, 'could not parse "tomorow 9" as a date/time.'),
         ("preview_schedule", {"when": "every day at 9 except christmas"}, '"except christmas"; only days of the week'),
         (
             "schedule_job",

@@ -150,10 +150,9 @@ def _agrees(when: When, trigger: TriggerParts, zone: str, now: Instant) -> bool:
     zoned = {"timezone": trigger[1].get("timezone", zone)}
     rules = (when.type, {**zoned, **when.config}), (trigger[0], {**zoned, **trigger[1]})
     try:
-        first, second = (describe(build_trigger(*rule, zone=zone, now=now)) for rule in rules)
+        return len({describe(build_trigger(*rule, zone=zone, now=now)) for rule in rules}) == 1
     except DuetimeError:
         return False
-    return first == second
 
 
 def ways_in(times: Mapping[str, Any]) -> list[str]:

@@ -64,13 +64,11 @@ def _digital_time(match: re.Match[str]) -> str:
         return f"{match[5]}:00"
     amount, hour, meridiem = match[1], int(match[3]), match[4]
     minutes = {"half": 30, "quarter": 15}.get(amount) or int(amount.split()[0])
-    is_range = match[2] == "to" and (
-        amount == "half" or (amount.isdigit() and match.string[: match.start()][-3:] != "at ")
-    )
+    follows_at = match.string[: match.start()].endswith("at ")
+    is_range = match[2] == "to" and (amount == "half" or (amount.isdigit() and not follows_at))
     if is_range or minutes > 59 or not 0 <= hour <= 23 or (meridiem and not 1 <= hour <= 12):
         return match[0]
-    if meridiem:
-        hour = hour % 12 + (12 if meridiem == "pm" else 0)
+    hour = hour % 12 + (12 if meridiem == "pm" else 0) if meridiem else hour
     total = hour * 60 + (minutes if match[2] == "past" else -minutes)
     if not meridiem and hour == 1 and total < 60:
         total += 12 * 60
@@ -201,11 +199,9 @@ def read_days_ahead(text: str, today: date) -> DateWords | None:
     """Parse the day in "in two weeks at 9", which does not depend on the time that it is now."""
     months, amounts = read_months(text), read_amounts(text.removeprefix("in ")) if text[:3] == "in " else {}
     days, rest = divmod(sum(amounts.values()), _UNITS["d"] * 10**6)
-    day = None
-    if months is not None:
-        day = month_later(today, months)
-    elif days and not rest and not any(amounts[unit] for unit in "smh"):
-        day = shift_day(today, days)
+    if months is None and (not days or rest or any(amounts[unit] for unit in "smh")):
+        return None
+    day = shift_day(today, days) if months is None else month_later(today, months)
     return None if day is None else DateWords(day, floating=text)
 
 

@@ -43,11 +43,8 @@ def read_recurrence(text: str) -> Recurrence | None:
         return parse_recurrence(text)
     except NoRule:
         part = unread_part(text)
-        hint = (
-            EXCEPTIONS
-            if part.lower().startswith(("except ", "but not ", "excluding "))
-            else f"write it like {EXAMPLES}."
-        )
+        is_exception = part.lower().startswith(("except ", "but not ", "excluding "))
+        hint = EXCEPTIONS if is_exception else f"write it like {EXAMPLES}."
         raise unclear(part, hint, "" if part != text else " as a rule") from None
 
 
@@ -75,10 +72,9 @@ def about_part(text: object, error: UnreadableTime) -> UnreadableTime:
 
 def _is_known(word: str) -> bool:
     plain = plain_words(word).strip(",.").partition(" ")[0]  # the name of a holiday becomes a date
-    names = (plain, plain.removesuffix("s"))
-    return _NUMBER.fullmatch(plain) is not None or any(
-        name in _VOCABULARY or name in WEEKDAY_NAMES or month_number(name) for name in names
-    )
+    names = {plain, plain.removesuffix("s")}
+    is_name = names & _VOCABULARY or names & WEEKDAY_NAMES.keys() or any(map(month_number, names))
+    return bool(is_name or _NUMBER.fullmatch(plain))
 
 
 def _is_read(text: str) -> bool:

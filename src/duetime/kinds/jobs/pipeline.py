@@ -63,8 +63,6 @@ def _stages(node: ast.expr) -> list[ast.expr]:
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         stages.append(node.right)
         node = node.left
-        if len(stages) >= MOST_STEPS:
-            raise Unreadable(f"more than {MOST_STEPS} steps")
     return [node, *reversed(stages)]
 
 

@@ -26,7 +26,7 @@ def first_time(args: Mapping[str, Any], zone: str, now: Instant) -> ReadTime | N
     try:
         return read_time(args[named[0]], zone=zone, now=now) if is_time else None
     except UnreadableTime as error:
-        if named == ["at"]:
+        if named[0] == "at":
             raise
         from duetime.engine.times.unread import about_part  # only needed for an error
 
