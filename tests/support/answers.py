@@ -6,14 +6,13 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import closing
-from functools import cache
 from typing import Any, NamedTuple
 
 from duetime import Duetime, DuetimeError
 from duetime.engine.kind import LOCAL, Caller
 from duetime.settings import Settings
 from tests.support.agent import Agent
-from tests.support.browsing import Browser, signed_in, signed_in_as, words
+from tests.support.browsing import browser_of, words
 from tests.support.cli import Cli
 from tests.support.web import Reply, Site
 
@@ -219,17 +218,10 @@ class CommandLine(Interface):
         return Said(self._facts(operation, answer), answer.get("warning_codes", []), notes)
 
 
-@cache
-def _browser(there: Site, owner: str) -> tuple[Browser, str]:
-    """Return a browser that is signed in, and its CSRF token."""
-    browser = signed_in(there, "UTC") if owner == LOCAL else signed_in_as(there, owner)
-    return browser, browser.proof("/help")
-
-
 class Dashboard(Interface):
     def do(self, operation: str, target: Target, expected: Said | None = None) -> Said | Refusal:
         id, run, others = target
-        browser, proof = _browser(self._there, self._owner)
+        browser, proof = browser_of(self._there, self._owner)
         of_run = {"again": "again", "retry": "retry", "stop_run": "cancel", "dismiss": "dismiss", "restore": "restore"}
         path = f"/schedules/{id}/{'run' if operation == 'run_now' else operation}"
         path = f"/runs/{run}/{of_run[operation]}" if operation in of_run else path

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urlencode
 
-from duetime.engine.kind import Caller
+from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Schedule
 from duetime.engine.validation import NewSchedule
 from duetime.http.sessions import Sessions
@@ -65,6 +66,13 @@ def signed_in_as(site: Site, subject: str, **claims: Any) -> Browser:
     """Sign in with a pasted token."""
     token = site.tokens.issue(subject, 3600 * 1_000_000, **claims)
     return Browser(site, cookie_of(site.ask("POST", "/login", FORM, urlencode({"token": token}).encode())))
+
+
+@cache
+def browser_of(site: Site, owner: str = LOCAL) -> tuple[Browser, str]:
+    """Return a browser for all tests of a site, which is signed in, and its CSRF token."""
+    browser = signed_in(site, "UTC") if owner == LOCAL else signed_in_as(site, owner)
+    return browser, browser.proof("/help")
 
 
 def cookie_of(reply: Reply) -> str:

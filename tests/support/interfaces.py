@@ -14,7 +14,7 @@ from duetime.engine.kind import LOCAL, Caller
 from duetime.kinds import load_specs
 from duetime.settings import Settings
 from tests.support.agent import Agent
-from tests.support.browsing import Browser, signed_in
+from tests.support.browsing import browser_of
 from tests.support.cli import Answer, Cli
 from tests.support.web import Site
 
@@ -337,12 +337,12 @@ class CommandLine(Interface):
 
 class Dashboard(Interface):
     def _send(self, path: str, **fields: str) -> None:
-        browser: Browser = signed_in(self._there, "UTC")
-        reply = browser.send(path, fields)
+        browser, proof = browser_of(self._there)
+        reply = browser.send(path, {**fields, "csrf": proof})
         assert reply.status == 303, reply.body
 
     def _links(self, page: str, pattern: str) -> set[str]:
-        reply = signed_in(self._there, "UTC").get(page)
+        reply = browser_of(self._there)[0].get(page)
         assert reply.status == 200, reply.body
         return set(re.findall(pattern, reply.body.decode()))
 
@@ -407,7 +407,7 @@ class Dashboard(Interface):
         return self._links(f"/schedules?kind={kind}&order=newest", r'href="/schedules/([^/"?#]+)"')
 
     def show(self, kind: str, id: str) -> Shown:
-        page = signed_in(self._there, "UTC").get(f"/schedules/{id}").body.decode()
+        page = browser_of(self._there)[0].get(f"/schedules/{id}").body.decode()
         parts = (r"<h1>([^<]+)</h1>", r'<p class="lead">([^<]+)</p>', r'"first-next"><time datetime="([^"]+)"')
         return Shown(*(re.findall(each, page)[0] for each in parts))
 
@@ -415,7 +415,7 @@ class Dashboard(Interface):
         return self._links("/", r'href="/schedules/([^/"?#]+)"')
 
     def preview(self, kind: str, id: str) -> set[str]:
-        shown = signed_in(self._there, "UTC").send(f"/schedules/{id}/edit", {**self._edit_form(kind), "intent": "look"})
+        shown = browser_of(self._there)[0].send(f"/schedules/{id}/edit", {**self._edit_form(kind), "intent": "look"})
         assert shown.status == 200, shown.body
         return set(re.findall(r"T(\d\d:\d\d)", shown.body.decode()))
 
