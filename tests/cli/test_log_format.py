@@ -97,7 +97,7 @@ def test_packages_without_a_handler_are_escaped_as_well(log: StringIO) -> None:
 @pytest.mark.process
 def test_the_server_over_stdio_logs_in_the_same_way() -> None:
     log = f"logging.getLogger('x').error({HOSTILE!r})"
-    code = f"import logging, duetime.cli.serve.mcp as m; m._log_to_standard_error(); {log}"
+    code = f"import logging; from duetime.cli.serve.shutdown import log_to; log_to(None, verbose=True); {log}"
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, timeout=30, check=True)
     assert b"FAKE" in done.stderr
     assert b"\x1b" not in done.stderr
