@@ -8,6 +8,7 @@ import pytest
 
 from duetime.engine.checkout import LEASE
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
+from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run, RunId, RunStatus, ScheduleId, run_holder
 from duetime.engine.outcome import Completed, Failed, Waiting
@@ -240,6 +241,20 @@ def test_a_run_that_ends_itself_lets_go_of_what_it_took(
     assert run.schedule == other and free(store) == []
     scheduler.finish(agent, claim.run.id, outcome)
     assert free(store) == [other] and the_run(store, run.id).error == LEFT
+
+
+def test_a_run_that_ended_itself_has_ended_even_if_nothing_else_can_be_given_back(
+    store: BaseStore, hand: Hand, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise StoreUnavailable
+
+    create_one(store, once(kind="prompt"))
+    [claim] = hand.claim(T0 + 1, lanes=LANES)
+    agent = Caller("ada", holder=run_holder(claim.run.id, claim.run.fence))
+    hand.record([claim], T0 + 1, Waiting(Instant(T0 + HOUR), agent.holder))
+    monkeypatch.setattr(scheduler, "give_back", fail)
+    assert scheduler.finish(agent, claim.run.id, Completed()).status == RunStatus.COMPLETED
 
 
 def test_only_who_took_it_finishes_it(store: BaseStore, hand: Hand, scheduler: Scheduler) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from duetime.engine.clock import MINUTE
-from duetime.engine.errors import Refused
+from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.kind import Caller
 from duetime.engine.model import Definition, Run, run_holder
 from duetime.engine.outcome import Completed, Failed, Returned
@@ -110,7 +110,8 @@ class Checkout(Queries):
             run.id, now, lambda c, seen: checkout.finish(c, seen, caller.holder, outcome, hold)
         )
         if caller.holder == run_holder(ended.id, ended.fence):
-            self.give_back(caller, run.kind, checkout.LEFT)  # the caller's own run has ended, and its token with it
+            with suppress(DuetimeError):  # the caller's own run has ended, and its token with it
+                self.give_back(caller, run.kind, checkout.LEFT)
         return ended
 
     def give_back(self, caller: Caller, kind: str, reason: str) -> list[Run]:

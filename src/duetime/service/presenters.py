@@ -70,7 +70,7 @@ def brief_view(schedule: Schedule, zone: str) -> dict[str, Any]:
     view: dict[str, Any] = {
         "kind": definition.kind,
         "name": masked(definition.name),
-        "next_run": instant_view(progress.next if progress.state == ScheduleState.ACTIVE else None, zone),
+        "next_run": instant_view(next_of(progress), zone),
         "reads_as": reads_as(definition.trigger),
     }
     further = {"paused_until": instant_view(definition.resume_at, zone), "note": masked(progress.note)}
@@ -85,36 +85,6 @@ def _max_runs(policy: str) -> Any:
 def next_of(progress: Progress) -> Instant | None:
     """Return when a schedule fires next; None while it is paused or broken."""
     return progress.next if progress.state == ScheduleState.ACTIVE else None
-
-
-def _schedule_view(
-    schedule: Schedule, zone: str, trigger: Any, payload: Any, policy: Any, detail: str | None
-) -> dict[str, Any]:
-    definition, progress = schedule
-    return {
-        "id": definition.public_id,
-        "kind": definition.kind,
-        "owner": definition.owner,
-        "name": masked(definition.name),
-        "status": status_of(progress),
-        "state_detail": detail,
-        "trigger": trigger,
-        "reads_as": reads_as(definition.trigger),
-        "payload": payload,
-        "author": author_view(definition),
-        "policy": policy,
-        "created_at": instant_view(definition.created, zone),
-        "next_run": instant_view(next_of(progress), zone),
-        "last_run": instant_view(progress.last_run, zone),
-        "last_status": progress.last_status,
-        "last_error": progress.last_error and masked(progress.last_error),
-        "run_count": executed(progress),
-        "max_runs": _max_runs(definition.policy),
-        "failures_in_a_row": progress.failures,
-        "note": progress.note and masked(progress.note),
-        "paused_until": instant_view(definition.resume_at, zone),
-        "version": definition.version,
-    }
 
 
 _ADVICE = "edit it to give it a new rule, or delete it"
@@ -204,19 +174,42 @@ def schedule_shape(
 ) -> View:
     """Return the full view of a schedule. `details_of` returns the detail; `brief` cuts long texts, for a list;
     `hidden` masks credentials."""
-    definition = schedule.definition
+    definition, progress = schedule
     trigger = trigger_shape(definition.trigger, zone)
     payload = _decode(definition.payload)
     if hidden:
         masking = masking_of(definition.kind)
         size = len(definition.payload)
         payload = masking.brief(payload, masking.hide) if brief else masking.show(payload, size)
-    view = _schedule_view(schedule, zone, trigger, payload, policy_shape(definition.policy), detail)
-    view["subject"] = definition.subject
-    view["timezone"] = trigger.get("timezone")
+    created = instant_view(definition.created, zone)
     unchanged = definition.updated == definition.created
-    view["updated_at"] = view["created_at"] if unchanged else instant_view(definition.updated, zone)
-    return view
+    return {
+        "id": definition.public_id,
+        "kind": definition.kind,
+        "owner": definition.owner,
+        "name": masked(definition.name),
+        "status": status_of(progress),
+        "state_detail": detail,
+        "trigger": trigger,
+        "reads_as": reads_as(definition.trigger),
+        "payload": payload,
+        "author": author_view(definition),
+        "policy": policy_shape(definition.policy),
+        "created_at": created,
+        "next_run": instant_view(next_of(progress), zone),
+        "last_run": instant_view(progress.last_run, zone),
+        "last_status": progress.last_status,
+        "last_error": progress.last_error and masked(progress.last_error),
+        "run_count": executed(progress),
+        "max_runs": _max_runs(definition.policy),
+        "failures_in_a_row": progress.failures,
+        "note": progress.note and masked(progress.note),
+        "paused_until": instant_view(definition.resume_at, zone),
+        "version": definition.version,
+        "subject": definition.subject,
+        "timezone": trigger.get("timezone"),
+        "updated_at": created if unchanged else instant_view(definition.updated, zone),
+    }
 
 
 _INSTANTS = ("at", "start", "end", "anchor")

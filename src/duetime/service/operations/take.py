@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 from duetime.engine.checkout import LEASE
 from duetime.engine.encoding import encode, shorten_error
-from duetime.engine.errors import InvalidInput, Refused
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import Definition, Run
 from duetime.engine.outcome import Completed, Failed, Returned
 from duetime.engine.policy.checkout import hold_of
@@ -58,7 +58,7 @@ def take_run(call: Call, request: TakeRun) -> Answer[TakenRun | None]:
 
 def return_run(call: Call, run: int, hold: str | None) -> None:
     """Let others take a run that was taken, without counting an attempt."""
-    with suppress(Refused):
+    with suppress(DuetimeError):
         call.scheduler.finish(call.caller, run, Returned(""), hold=hold)
 
 
