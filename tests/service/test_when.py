@@ -23,8 +23,9 @@ def test_anything_longer_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["2 days at 9", "1 month at noon", "the morning"])
 def test_a_day_with_a_time_is_no_duration(text: str) -> None:
-    with pytest.raises(InvalidInput, match=r"could not parse .* as a duration; write it like 30m"):
+    with pytest.raises(InvalidInput) as refused:
         duration(text, "timeout")
+    assert refused.value.field == "timeout" and text in refused.value.message
 
 
 @pytest.mark.parametrize(
