@@ -89,7 +89,7 @@ def new_schedule(call: Call, request: CreateSchedule) -> NewSchedule:
     """Return a request in the form that the engine uses. With a key, the default zone is not named in it, so that
     a repeated request is the same after the default has changed."""
     kind, payload, times, trigger, options, name, key, _ = request
-    when = read_times(times, trigger, call.zone, call.now)
+    when = read_times(times) if trigger is None else read_times(times, trigger, call.zone, call.now)
     zone: str | None = when.timezone or call.zone
     if key is not None and when.timezone is None and zone == call.services.zone:
         zone = None
