@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Container, Mapping
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -110,10 +110,16 @@ def inputs_of(model: type[Any], taken: Container[str], prefix: str) -> dict[str,
     return {prefix + field.name if field.name in taken else field.name: field for field in fields_of(model)}
 
 
+@cache
+def _fields_by_name(model: Any) -> dict[str, PayloadField]:
+    return {field.name: field for field in fields_of(model)}
+
+
 def checked_payload(model: type[Any], payload: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Return the payload with its defaults, without those that are None. Raise InvalidInput, naming the field, if it
     does not fit the model."""
-    fields = {field.name: field for field in fields_of(model)}
+    key: Any = model  # a type checker does not take every class for hashable
+    fields = _fields_by_name(key)
     refuse_unknown(payload, fields, kind)
     checked = {}
     for name, field in fields.items():
