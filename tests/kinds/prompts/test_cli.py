@@ -48,7 +48,7 @@ def test_a_reminder_goes_to_a_person(cli: Cli) -> None:
     assert made["payload"]["remind"] is True
     assert made["policy"]["deliver_to"] == "home"
     assert "a person, by a notification" in cli("prompt", "show", made["id"]).out
-    assert cli("prompt", "show", made["id"]).out.count("results go to home") == 1
+    assert cli("prompt", "show", made["id"]).out.count("result sent to home") == 1
 
 
 def test_kinds_do_not_mix(cli: Cli) -> None:
