@@ -116,7 +116,7 @@ PATCHES = (
         (
             PAUSES,
             "    if not resting and progress.state != ScheduleState.ACTIVE:",
-            "    if True:\n        return done(Writes(), change.schedule)\n    if not resting:",
+            "    if True:\n        return Writes(), change.schedule\n    if not resting:",
         ),
     ),
     _patch(

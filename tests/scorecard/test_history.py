@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from scorecard.history import SECOND, SLOW, Definition, Execution, Fault, History, Row, check, excused_by_chance
 from scorecard.lines import LINES
-from scorecard.planted import PATCHES, Patch, problems
+from scorecard.planted import PATCHES, SOURCES, Patch, problems
 
 ROOT = Path(__file__).parents[2]
 T0 = 1_800_000_000 * SECOND
@@ -107,6 +108,17 @@ def test_the_checker_imports_nothing_of_the_product() -> None:
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.name)
 def test_a_planted_bug_still_applies(patch: Patch) -> None:
     assert problems(patch) == []
+
+
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.name)
+def test_a_planted_bug_names_only_what_exists(patch: Patch) -> None:
+    """A name that is gone would raise an error instead of the silent mistake that is to be caught."""
+    for edit in patch.edits:
+        text = (SOURCES / edit.file).read_text(encoding="utf-8").replace(edit.old, edit.new)
+        if edit.file.endswith(".py"):
+            command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821,E9", "-"]
+            checked = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+            assert checked.returncode == 0, checked.stdout
 
 
 def test_there_are_as_many_planted_bugs_as_the_line_says() -> None:
