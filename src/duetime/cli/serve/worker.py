@@ -18,6 +18,7 @@ from duetime.cli.serve.demo import DB, LOG, SAMPLES, create_samples, demo_settin
 from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, log_to
 from duetime.engine.clock import SECOND
 from duetime.engine.errors import StoreUnavailable
+from duetime.processes.memory import limit_arenas
 from duetime.service.distribution import version
 from duetime.service.errors import FAILED, INTERRUPTED, OK
 from duetime.service.masking import without_password
@@ -176,6 +177,7 @@ def work_until_stopped(
 ) -> int:
     """Run a worker, and the HTTP server if there is one, until a signal or a failure. Return the exit code."""
     relax_collector()
+    limit_arenas()
     button = StopButton()
     engine = app.engine()
     stream = None
