@@ -131,8 +131,8 @@ class BodyLimit:
             words = f"A {scope['method']} of this address takes no body; leave it out."
             return await refusal(scope, 400, "no_body_here", words)(scope, receive, send)
         try:
-            request = await self._read_body(scope, receive, most, held)
-            is_large = len(request.get("body", b"")) > LARGE_BODY_BYTES
+            messages = await self._read_body(scope, receive, most, held)
+            is_large = len(messages[0].get("body", b"")) > LARGE_BODY_BYTES
             slot = self._large.slot(scope.get(OWNER, NOBODY)) if is_large else nullcontext()
         except TooLarge:
             words = f"A request may have {most} bytes; store the data elsewhere and send a reference to it."
@@ -145,17 +145,16 @@ class BodyLimit:
             words = "The body of the request did not arrive in time; send it again, in one piece."
             answer = refusal(scope, 408, "too_slow", words, headers={"Connection": "close"})
             return await answer(scope, receive, send)
-        if request["type"] != "http.request":
+        if messages[0]["type"] != "http.request":
             return None  # the client has disconnected
-        unread = [request]
 
         async def replay() -> Message:
-            return unread.pop() if unread else await receive()
+            return messages.pop(0) if messages else await receive()
 
         async with slot:
             return await self._app(scope, replay, send)
 
-    async def _read_body(self, scope: Scope, receive: Receive, most: int, held: HeldBytes) -> Message:
+    async def _read_body(self, scope: Scope, receive: Receive, most: int, held: HeldBytes) -> list[Message]:
         """Return the whole body as one message, or the disconnect message if the client left meanwhile."""
         length, connection = Headers(scope=scope).get("content-length", ""), scope.get(CONNECTION)
         if length.isascii() and length.isdigit():
@@ -163,19 +162,26 @@ class BodyLimit:
                 raise TooLarge
             held.grow(int(length))  # before anything of it is read
         limits: ConnectionLimits = ConnectionLimits() if connection is None else connection.limits
+        if connection is not None and connection.is_answering:  # all of it has arrived, so there is nothing to wait for
+            message = await receive()
+            if message["type"] == "http.request":
+                if len(message.get("body", b"")) > most:
+                    raise TooLarge
+                held.grow(len(message.get("body", b"")))
+            return [message]
         body, patience = bytearray(), limits.body_seconds
         with anyio.fail_after(patience * (WHOLE if OWNER in scope else 1)):
             while True:
                 with anyio.fail_after(patience):
                     message = await receive()
                 if message["type"] != "http.request":
-                    return message
+                    return [message]
                 body += message.get("body", b"")
                 if len(body) > most:
                     raise TooLarge
                 held.grow(len(body))
                 if not message.get("more_body", False):
-                    return {"type": "http.request", "body": bytes(body), "more_body": False}
+                    return [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
 
 def _has_body(scope: Scope) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import h11
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from duetime.http.connection_limits import CONNECTION, GRACE, SPARE_AFTER, ConnectionLimits, ConnectionTable
@@ -16,6 +16,8 @@ _TOO_SLOW: Final = (
     b"HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
     b"cache-control: no-store\r\n\r\nThe head of the request did not arrive in time; send it in one piece.\n"
 )
+
+
 LINGER: Final = 1.0
 """Seconds until a connection is closed whose client keeps sending a refused body."""
 _BY_STRANGERS: Final = 16 * 1024
@@ -23,8 +25,60 @@ _BY_USERS: Final = 256 * 1024
 """Maximum bytes of one read, for unauthenticated and for authenticated connections."""
 _LITTLE: Final = 64 * 1024
 """Maximum size of a body that is read and discarded after the response, so that the connection can be reused."""
+
+
 _HEAD, _READING = "head", "reading"
 """Names of the deadlines: for the head of a request, and for a client that has to read its response."""
+
+
+class JoinedWrites:
+    """Sends the head of a response together with the first part of its body, in one system call, if the length is
+    known."""
+
+    def __init__(self, cycle: Any, send: Send) -> None:
+        self._cycle, self._send = cycle, send
+        self._head: Message | None = None
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and _has_length(message):
+            self._head = message
+            return
+        if self._head is None:
+            await self._send(message)
+            return
+        head, self._head = self._head, None
+        transport = self._cycle.transport
+        self._cycle.transport = _WithNext(transport)
+        try:
+            await self._send(head)
+            await self._send(message)
+        finally:
+            self._cycle.transport = transport
+
+
+def _has_length(message: Message) -> bool:
+    return any(name == b"content-length" for name, _ in message.get("headers", ()))
+
+
+class _WithNext:
+    """Keeps the first data until the next write."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._first: bytes | None = None
+        self.write = self._keep
+
+    def _keep(self, data: bytes) -> None:
+        self._first = data
+        self.write = self._join
+
+    def _join(self, data: bytes) -> None:
+        assert self._first is not None
+        self._transport.write(self._first + data)
+        self.write = self._transport.write
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class LimitedProtocol(H11Protocol):
@@ -45,17 +99,18 @@ class LimitedProtocol(H11Protocol):
     async def _with_connection(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the connection to the application, which reports when a request is authenticated."""
         scope[CONNECTION] = self
-        await self._inner(scope, receive, send)
+        await self._inner(scope, receive, JoinedWrites(self.cycle, send).send)
 
     # -- interface for the table ----------------------------------------------------------------------------------
 
     @property
     def is_answering(self) -> bool:
-        return self._has_request and not self.cycle.more_body
+        cycle: Any = self.cycle  # None before the first request, whatever its type says
+        return cycle is not None and not cycle.response_complete and not cycle.more_body
 
     @property
     def _has_request(self) -> bool:
-        cycle: Any = self.cycle  # None before the first request, whatever its type says
+        cycle: Any = self.cycle
         return cycle is not None and not cycle.response_complete
 
     @property

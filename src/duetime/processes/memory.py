@@ -7,17 +7,14 @@ import sys
 from typing import Final
 
 _ARENA_MAX: Final = -8
-_TRIM_THRESHOLD: Final = -1
-"""Parameters of `mallopt` in glibc."""
+"""A parameter of `mallopt` in glibc."""
 MAX_ARENAS: Final = 2
-KEPT_FREE_BYTES: Final = 128 * 1024
 
 
 def limit_arenas() -> None:
-    """Let threads share few heaps, and return free memory to the system. By default, glibc gives each thread a heap of
+    """Let threads share few heaps. By default, glibc gives each thread a heap of
     its own, up to eight for each processor, and each keeps what its largest request needed. Call this before threads
     start; other C libraries ignore it."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         mallopt(_ARENA_MAX, MAX_ARENAS)
-        mallopt(_TRIM_THRESHOLD, KEPT_FREE_BYTES)
