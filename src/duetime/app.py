@@ -148,9 +148,9 @@ class App:
         from duetime.kinds.prompts.agents.heartbeat import sync_heartbeat
 
         alone = not any(is_alive(each, self.clock.now()) for each in self.scheduler.workers())
-        given = self.settings.heartbeat
+        beat = self.settings.heartbeat
         by_settings = OPERATOR._replace(actor=OPERATOR.actor._replace(interface="settings"))
-        sync_heartbeat(self.scheduler, by_settings, given.every, given.between, alone=alone)
+        sync_heartbeat(self.scheduler, by_settings, beat.every, beat.between, alone=alone)
 
     def close(self) -> None:
         for kind in self.kinds.values():
@@ -295,10 +295,10 @@ def tokens_for_command(settings: Settings) -> Iterator[Tokens]:
         yield load_tokens(settings, clock, revocations)
 
 
-def server_url(settings: Settings, *, given: bool) -> tuple[str, bool]:
+def server_url(settings: Settings, *, is_named: bool) -> tuple[str, bool]:
     """Return the address of the server on this store, and whether it answers there. This is the published address,
-    unless the user has `given` one. Refuse an address at which anything else answers, because that program would
-    receive the credentials."""
+    unless the user has named one (`is_named`). Refuse an address at which anything else answers, because that program
+    would receive the credentials."""
     from duetime.http import url_for
     from duetime.http.probe import ProbeAnswer, who_answers
 
@@ -307,9 +307,9 @@ def server_url(settings: Settings, *, given: bool) -> tuple[str, bool]:
     if file is None or file.exists():
         with closing(open_store(db)) as store:
             store.migrate()
-            found = read_publication(store.published())
-        if found is not None:
-            url, key = (found.url if found.url and not given else url), found.key
+            publication = read_publication(store.published())
+        if publication is not None:
+            url, key = (publication.url if publication.url and not is_named else url), publication.key
     answer = who_answers(url, key)
     if answer is ProbeAnswer.OTHER:
         raise refuse(

@@ -15,7 +15,7 @@ from duetime.engine.worker.worker import WorkerOptions
 from duetime.stores.postgres.store import PostgresStore
 from tests.support.drafts import once
 from tests.support.hand import create
-from tests.support.invariants import invariants
+from tests.support.invariants import checked_store
 from tests.support.postgres import PostgresServer
 from tests.support.unreliable import Play
 from tests.support.workers import ShiftedClock, eventually
@@ -26,11 +26,8 @@ STALL = 0.6
 
 @pytest.fixture
 def store(clean_postgres_url: str) -> Iterator[PostgresStore]:
-    opened = PostgresStore(clean_postgres_url)
-    opened.migrate()
-    yield opened
-    invariants(opened)
-    opened.close()
+    with checked_store(clean_postgres_url) as opened:
+        yield opened
 
 
 def stalled(store: PostgresStore, clock: StoreClock) -> None:

@@ -26,7 +26,7 @@ from duetime.stores.postgres.transaction import SQL
 from duetime.stores.search import firing_page
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, the_run
-from tests.support.invariants import invariants
+from tests.support.invariants import checked_store, invariants
 from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.postgres
@@ -37,21 +37,15 @@ OF_WORKERS = ("earliest", "earliest_but", "other_owners", "usages", "starts_at")
 
 @pytest.fixture
 def store(clean_postgres_url: str) -> Iterator[PostgresStore]:
-    opened = PostgresStore(clean_postgres_url)
-    opened.migrate()
-    yield opened
-    invariants(opened)
-    opened.close()
+    with checked_store(clean_postgres_url) as opened:
+        yield opened
 
 
 @pytest.fixture
 def new_store(postgres_url: str) -> Iterator[PostgresStore]:
     """A store of the test's own, of whose tables the server has no statistics yet."""
-    opened = PostgresStore(postgres_url)
-    opened.migrate()
-    yield opened
-    invariants(opened)
-    opened.close()
+    with checked_store(postgres_url) as opened:
+        yield opened
 
 
 class HandClock:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from duetime.engine.model import ACTIVE, LIVE, NO_RUN, RunStatus, ScheduleState
 from duetime.stores.base import BaseStore
+from duetime.stores.postgres.store import PostgresStore
+
+
+@contextmanager
+def checked_store(url: str) -> Iterator[PostgresStore]:
+    """Open a PostgreSQL store for a test, and check at its end what must always hold."""
+    store = PostgresStore(url)
+    store.migrate()
+    yield store
+    invariants(store)
+    store.close()
 
 
 def invariants(store: BaseStore) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import re
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial, wraps
 from types import MethodType
@@ -29,7 +30,7 @@ Steps: TypeAlias = Generator[float, None, T]
 
 
 class Opened(Protocol):
-    """What a method is called on: something of an open store."""
+    """Something of an open store, which has methods."""
 
     @property
     def _call(self) -> Call: ...
@@ -54,9 +55,9 @@ class Asynchronous:
     _session: CallThreads
 
     @property
+    @abstractmethod
     def _blocking(self) -> Any:
-        """What to call; reading it may open the store."""
-        raise NotImplementedError
+        """The object whose methods are called. Reading it may open the store."""
 
 
 class BlockingSchedule:
@@ -65,8 +66,8 @@ class BlockingSchedule:
     __slots__ = ()
     id: str
 
-    def _with_coroutines(self, session: CallThreads) -> AsynchronousSchedule:
-        raise NotImplementedError
+    @abstractmethod
+    def _with_coroutines(self, session: CallThreads) -> AsynchronousSchedule: ...
 
 
 class AsynchronousSchedule:

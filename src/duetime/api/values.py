@@ -1,4 +1,5 @@
-"""What the methods of the Python API return, and what can be done with a schedule: by its id, or with a `Schedule`."""
+"""The values that the methods of the Python API return, and the methods for one schedule: by its id, or of a
+`Schedule`."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def schedules_method(function: Callable[..., Any]) -> Method[..., Any, Any]:
 
 
 class ScheduleMethods:
-    """What can be done with a schedule: the methods of `Duetime` that take its id, and of a `Schedule`."""
+    """The methods for one schedule, to which `Duetime` passes an id and which a `Schedule` has itself."""
 
     __slots__ = ()
 
@@ -122,7 +123,7 @@ class ScheduleMethods:
 
 
 class OneScheduleMethods(ScheduleMethods):
-    """What only a `Schedule` has, under names that mean something else in `Duetime`."""
+    """Methods that only a `Schedule` has, under names that mean something else in `Duetime`."""
 
     __slots__ = ()
 

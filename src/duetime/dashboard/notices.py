@@ -64,8 +64,8 @@ class Notice(NamedTuple):
 
 
 class SessionMemory(Generic[T]):
-    """What pages remember for the next page of a session, by a key in its address, which holds no text. It is kept in
-    this process, so that another one does not know it; and of all sessions together, only the latest."""
+    """Values that pages remember for the next page of a session, by a key in its address, which holds no text. They
+    are kept in this process, so that another one does not know them; and of all sessions together, only the latest."""
 
     most: Final = 200
 

@@ -35,7 +35,7 @@ from duetime.mcp.served import Served
 from duetime.service.errors import reword
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.lookup import find
-from duetime.service.operations.edit import NOTHING, EditSchedule, edit
+from duetime.service.operations.edit import EditSchedule, NothingToChange, edit
 from duetime.service.options import time_options
 from duetime.service.payload_fields import inputs_of
 from duetime.service.services import Call
@@ -108,7 +108,7 @@ def _refusal(err: DuetimeError, fields: Fields, arguments: Arguments) -> Reply:
         state = err.details.get("state")
         ended = "its only run has begun" if state == "running" else f"it is {state}"
         raise ToolProblem(f"It cannot be edited, because {ended}; create a new one.")
-    if err.message.startswith(NOTHING):
+    if isinstance(err, NothingToChange):
         zone = (
             " timezone alone is how times are read: to change it, give the rule too." if "timezone" in arguments else ""
         )

@@ -12,9 +12,9 @@ MAX_ARENAS: Final = 2
 
 
 def limit_arenas() -> None:
-    """Let threads share few heaps. By default, glibc gives each thread a heap of
-    its own, up to eight for each processor, and each keeps what its largest request needed. Call this before threads
-    start; other C libraries ignore it."""
+    """Let threads share few heaps. By default, glibc gives each thread a heap of its own, up to eight for each
+    processor, and each keeps what its largest request needed. It concerns threads that start later; other C libraries
+    have no such setting."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         mallopt(_ARENA_MAX, MAX_ARENAS)

@@ -82,15 +82,19 @@ class PayloadField(NamedTuple):
         return value
 
 
-def fields_of(model: type[Any]) -> tuple[PayloadField, ...]:
+def fields_of(model: type[Any]) -> Collection[PayloadField]:
     """Return the fields of a dataclass, in their order."""
+    return _fields_by_name(model).values()
+
+
+def _fields_by_name(model: type[Any]) -> Mapping[str, PayloadField]:
     if model not in _fields:
         hints = get_type_hints(model, include_extras=True)
-        _fields[model] = tuple(_field(each, hints[each.name]) for each in dataclasses.fields(model))
+        _fields[model] = {each.name: _field(each, hints[each.name]) for each in dataclasses.fields(model)}
     return _fields[model]
 
 
-_fields: dict[type, tuple[PayloadField, ...]] = {}
+_fields: dict[type, Mapping[str, PayloadField]] = {}
 
 
 def _field(field: dataclasses.Field[Any], hint: Any) -> PayloadField:
@@ -110,16 +114,10 @@ def inputs_of(model: type[Any], taken: Container[str], prefix: str) -> dict[str,
     return {prefix + field.name if field.name in taken else field.name: field for field in fields_of(model)}
 
 
-@cache
-def _fields_by_name(model: Any) -> dict[str, PayloadField]:
-    return {field.name: field for field in fields_of(model)}
-
-
 def checked_payload(model: type[Any], payload: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Return the payload with its defaults, without those that are None. Raise InvalidInput, naming the field, if it
     does not fit the model."""
-    key: Any = model  # a type checker does not take every class for hashable
-    fields = _fields_by_name(key)
+    fields = _fields_by_name(model)
     refuse_unknown(payload, fields, kind)
     checked = {}
     for name, field in fields.items():
@@ -153,6 +151,7 @@ def rule(fits: Callable[[Any], bool], problem: str) -> Check:
     return check
 
 
+@cache  # every create checks some
 def whole_number(least: int, most: int) -> Check:
     def fits(value: Any) -> bool:
         return type(value) is int and least <= value <= most

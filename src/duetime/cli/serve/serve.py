@@ -182,7 +182,7 @@ def open_dashboard(
     """Open the dashboard in the browser, signed in. Without a browser, the link is printed: it works once, within 10
     minutes."""
     settings = settings_for({"host": host, "port": port, "db": db})
-    url, is_running = server_url(settings, given=host is not None or port is not None)
+    url, is_running = server_url(settings, is_named=host is not None or port is not None)
     if not is_running:
         raise refuse("not_possible", f"no Duetime server answers at {url}; start one: {program('serve')}")
     with tokens_for_command(settings) as tokens:

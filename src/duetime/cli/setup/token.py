@@ -117,7 +117,7 @@ def link(host: Host = None, port: Port = None, db: Db = None, json_: Json = Fals
     """Make a link that signs in to the dashboard of the running server as an operator. It works once, within 10
     minutes."""
     settings = settings_for({"host": host, "port": port, "db": db})
-    url, is_running = server_url(settings, given=host is not None or port is not None)
+    url, is_running = server_url(settings, is_named=host is not None or port is not None)
     with tokens_for_command(settings) as tokens:
         address = sign_in_link(url, tokens)
     output.print_result(json_, {"link": address}, address)
@@ -135,7 +135,7 @@ def calendar(
 ) -> None:
     """Make the address of a calendar feed. Anyone who has the address can read it until its token is revoked."""
     settings = settings_for({"host": host, "port": port})
-    url, _ = server_url(settings, given=host is not None or port is not None)
+    url, _ = server_url(settings, is_named=host is not None or port is not None)
     with tokens_for_command(settings) as all_tokens:
         tokens = all_tokens.for_purpose(CALENDAR)
         token = tokens.issue(f"calendar of {owner}", duration(expires_in, "--expires-in"), owner=owner)

@@ -41,7 +41,6 @@ from duetime.service.when import (
     with_limits,
 )
 
-NOTHING: Final = "nothing to change"
 MAX_COUNTED: Final = 1000
 """Number of occurrences up to which a warning says how many are left out."""
 declare(moved="Moving the next time leaves out {runs} of its rule, which applies again after it.")
@@ -75,6 +74,10 @@ class EditSchedule(OperationRequest):
     """Whether a different recipient is refused the hidden values of the stored payload."""
     pending_only: bool = False
     """Whether the edit is refused while a run is active, even for a recurring schedule."""
+
+
+class NothingToChange(InvalidInput):
+    """The edit names nothing to change."""
 
 
 class EditedSchedule(NamedTuple):
@@ -238,7 +241,7 @@ def _changes(call: Call, schedule: Schedule, request: EditSchedule, times: _NewT
         pending_only=request.pending_only,
     )
     if changes == Changes(version=version, pending_only=request.pending_only):
-        raise InvalidInput(f"{NOTHING}: give at least one field, such as a name or a time")
+        raise NothingToChange("nothing to change: give at least one field, such as a name or a time")
     return changes
 
 

@@ -19,7 +19,7 @@ from duetime.service.text import value_of
 from duetime.terminal.context import Application, Db, Json, given_text, opened, program
 from duetime.terminal.errors import name_fields
 from duetime.terminal.schedules.commands import Id, kind_commands
-from duetime.terminal.schedules.kind_view import view_of
+from duetime.terminal.schedules.kind_view import KindView, view_of
 from duetime.terminal.schedules.options import (
     EditCommandOptions,
     Key,
@@ -140,7 +140,21 @@ def standard_commands(
     inputs, main = _inputs(options.model)
     usual = f"{spec.plural.capitalize()}: {spec.title[:1].lower()}{spec.title[1:]}, scheduled."
     commands = kind_commands(view, summary or usual, examples[0])
+    add, edit = _add_command(spec, main), _edit_command(view, main, guarded)
+    required = [name for name, field in inputs.items() if field.required]
+    add_help = f"{add_help or f'Schedule a {spec.name}.'} {ONE_WAY}"
+    edit_help = edit_help or f"Change a {spec.name}. {_UNCHANGED}"
+    renamed = Name if main is None else _option(main.name, main, {})
+    for command, text, annotation in ((add, add_help, payload_argument(options.model)), (edit, edit_help, renamed)):
+        command.__annotations__ |= {"main_": annotation, "payload_": options}
+        function = _with_signature(
+            bundled(command), ("name",) if main is None else (), required if command is add else ()
+        )
+        commands.command(cls=PlainCommand, help=text, epilog=examples[1] if command is add else None)(function)
+    return commands
 
+
+def _add_command(spec: KindSpec, main: PayloadField | None) -> Callable[..., None]:
     def add(
         main_: Any,
         trigger: TriggerOptions,
@@ -160,6 +174,10 @@ def standard_commands(
         with payload_.opened(db, adds=True) as app:
             payload_.add(app, request, json_)
 
+    return add
+
+
+def _edit_command(view: KindView, main: PayloadField | None, guarded: bool) -> Callable[..., None]:
     def edit(
         id: Id,
         trigger: EditCommandOptions,
@@ -170,7 +188,7 @@ def standard_commands(
         db: Db = None,
         json_: Json = False,
     ) -> None:
-        from duetime.service.operations.edit import NOTHING, EditSchedule
+        from duetime.service.operations.edit import EditSchedule, NothingToChange
         from duetime.terminal.schedules.change import edit_schedule
         from duetime.terminal.schedules.display import find_here
 
@@ -180,22 +198,10 @@ def standard_commands(
         try:
             with payload_.opened(db, adds=False) as app:
                 edit_schedule(app, EditSchedule(schedule=find_here(app, view, id), **changes), json_)
-        except InvalidInput as error:
-            if not error.message.startswith(NOTHING):
-                raise
+        except NothingToChange as error:
             raise InvalidInput(f"{error.message}; see {program(view.command, 'edit', '--help')}") from None
 
-    required = [name for name, field in inputs.items() if field.required]
-    add_help = f"{add_help or f'Schedule a {spec.name}.'} {ONE_WAY}"
-    edit_help = edit_help or f"Change a {spec.name}. {_UNCHANGED}"
-    renamed = Name if main is None else _option(main.name, main, {})
-    for command, text, annotation in ((add, add_help, payload_argument(options.model)), (edit, edit_help, renamed)):
-        command.__annotations__ |= {"main_": annotation, "payload_": options}
-        function = _with_signature(
-            bundled(command), ("name",) if main is None else (), required if command is add else ()
-        )
-        commands.command(cls=PlainCommand, help=text, epilog=examples[1] if command is add else None)(function)
-    return commands
+    return edit
 
 
 def _with_signature(
