@@ -65,12 +65,12 @@ def _paused(duetime: Duetime) -> None:
 def _failures(duetime: Duetime) -> None:
     """Three runs failed, one of a schedule that was deleted since; one succeeded."""
     for name in ("invoice import", "old backup"):
-        duetime.schedule("demo_unlucky", name=name, cron="0 3 * * *", start=YEAR)
+        duetime.schedule("demo_unlucky", name=name, cron="0 3 * * *", start=YEAR, alert="off")
         duetime.run_now(name, wait=30)
     duetime.delete("old backup")
     duetime.schedule("echo", args=["41 GB free"], name="disk check", cron="0 4 * * *", start=YEAR)
     duetime.run_now("disk check", wait=30)
-    duetime.prompt("Plan the week by the calendar", name="week plan", cron="0 7 * * 1", start=YEAR)
+    duetime.prompt("Plan the week by the calendar", name="week plan", cron="0 7 * * 1", start=YEAR, alert="off")
     duetime.run_now("week plan")
     duetime.finish_prompt(_taken(duetime), error="the calendar could not be read")
 
@@ -114,7 +114,9 @@ def _finished(duetime: Duetime) -> None:
 def _missed_days_ago(simulation: Simulation) -> None:
     """No worker ran when a job was due for its only time, and nobody took a prompt."""
     end = simulation.now + timedelta(days=2)
-    simulation.duetime.schedule("echo", args=["stall 7"], name="flea market", every="30h", catch_up="skip", end=end)
+    simulation.duetime.schedule(
+        "echo", args=["stall 7"], name="flea market", every="30h", catch_up="skip", end=end, alert="off"
+    )
     simulation.duetime.prompt("Ask where the parcel is", name="parcel", delay="47h")
     simulation.clock.move_to(end)
     simulation.settle()
@@ -123,7 +125,7 @@ def _missed_days_ago(simulation: Simulation) -> None:
 def _waiting(duetime: Duetime) -> None:
     """Two runs have failed just now."""
     for name in ("invoice import", "bank import"):
-        duetime.schedule("demo_unlucky", name=name, cron="0 3 * * *", start=YEAR)
+        duetime.schedule("demo_unlucky", name=name, cron="0 3 * * *", start=YEAR, alert="off")
         duetime.run_now(name, wait=30)
 
 
@@ -166,12 +168,14 @@ class Contents(NamedTuple):
 
     schedules: Rows
     runs: Rows
+    incidents: Rows
 
 
 def contents(duetime: Duetime) -> Contents:
     return Contents(
         {each.id: each.as_dict() for each in duetime.schedules()},
         {str(each.run_id): each.as_dict() for each in duetime.history(limit=100)},
+        {f"{each.id} {each.run_id}": each.as_dict() for each in duetime.server_status().problems},
     )
 
 
@@ -187,6 +191,7 @@ def problems(before: Contents, after: Contents, changes: Iterable[Change]) -> li
     left = [_Difference("deleted", row["name"], row) for row in deleted]
     left += _differences("schedule", before.schedules, after.schedules)
     left += _differences("run", before.runs, after.runs)
+    left += _differences("incident", before.incidents, after.incidents)
     found = []
     for change in changes:
         fitting = [each for each in left if (each.what, each.name) == (change.what, change.name)]

@@ -96,6 +96,11 @@ class Simulation:
         while self.worker.tick():
             pass
 
+    def tell(self) -> int:
+        """Create the messages that owners are to get about what went wrong, and return their number. A real worker does
+        so every few seconds; a simulation only on request, so that no test has to expect them."""
+        return self.duetime.app.store.tell_incidents(self.clock.now())
+
     def _next_stop(self) -> Instant | None:
         """Return the next due instant; while another worker is registered, also stop to check whether it is alive."""
         entry = self.duetime.app.store.earliest(self.worker.lanes)

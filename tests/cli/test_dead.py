@@ -26,7 +26,7 @@ from tests.support.settings import write_trusted
 from tests.support.terminal import on_terminal
 from tests.support.workers import eventually
 
-ONCE = ("--topic", "home", "--at", "now", "--max-attempts", "1")
+ONCE = ("--topic", "home", "--at", "now", "--max-attempts", "1", "--alert", "off")
 
 
 @pytest.fixture

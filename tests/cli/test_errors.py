@@ -120,7 +120,11 @@ def test_an_edit_of_nothing(cli: Cli) -> None:
     id = cli(*ADD, "--every", "2h", "--json").document["id"]
     is_one_clear_line(cli("job", "edit", id), 2, "nothing to change", "see ", "job edit --help")
     is_one_clear_line(cli("job", "edit", id, "--tz", "Asia/Tokio"), 2, "did you mean Asia/Tokyo")
-    is_one_clear_line(cli("change", "pause"), 2, "ID: give ids, or a filter (--kind, --topic, --label), or --all")
+    is_one_clear_line(
+        cli("change", "pause"),
+        2,
+        "ID: give ids, or a filter (--kind, --topic, --label, --status, --older-than), or --all",
+    )
     is_one_clear_line(cli("change", "delete", "--all"), 2, "--expected: deleting is final", "(--dry-run lists them)")
     assert cli("job", "show", id, "--json").document["version"] == 1
 

@@ -36,7 +36,7 @@ def test_a_program_says_how_many_or_yes(seven: Cli, action: str, doing: str) -> 
 @pytest.mark.parametrize("action", ["cancel", "delete"])
 def test_a_person_is_asked_about_many(seven: Cli, tmp_path: Path, action: str) -> None:
     with on_terminal("change", action, "--all", "--db", "my.db", folder=tmp_path) as terminal:
-        shown = terminal.until(f"{action.capitalize()} 7 schedules? This cannot be undone. [y/N]")
+        shown = terminal.until(f"{action.capitalize()} 7 schedules? [y/N]")
         assert shown.count("beat") == 5 and "and 2 more" in shown
         terminal.type("\n")
         assert "Nothing was changed." in terminal.rest()
@@ -50,7 +50,7 @@ def test_a_person_is_asked_about_many(seven: Cli, tmp_path: Path, action: str) -
 
 def test_a_person_is_asked_before_one_is_deleted(seven: Cli, tmp_path: Path) -> None:
     with on_terminal("job", "delete", "beat 3", "--db", "my.db", folder=tmp_path) as terminal:
-        terminal.until("Delete j3  beat 3? This cannot be undone. [y/N]")
+        terminal.until("Delete j3  beat 3? `duetime restore` brings it back for a day. [y/N]")
         terminal.type("n\n")
         assert "Nothing was changed." in terminal.rest()
     assert listed(seven, "scheduled") == 7

@@ -112,7 +112,7 @@ def test_every_run_is_told_once_however_it_ends(room: App, tmp_path: Path) -> No
 
 def test_what_is_tried_again_by_hand_is_news(room: App, tmp_path: Path) -> None:
     payload = {"task": "shorten", "args": ["x"], "kwargs": {"words": 0}}
-    new = NewSchedule("job", "bad", "once", {"run_at": "now"}, payload)
+    new = NewSchedule("job", "bad", "once", {"run_at": "now"}, payload, {"alert": "off"})
     made = room.scheduler.create(OPERATOR, new)
     work_off(tmp_path, room)
     (run,) = room.scheduler.history(OPERATOR, made.definition.public_id).items
@@ -255,7 +255,7 @@ def busy(cli: Cli, tmp_path: Path, room: App) -> App:
     room.store.beat(live, now, {})
     room.store.record_and_claim(live, now, [], [ClaimRequest("job", 1, now)])
     bad = ("--task", "shorten", "--arg", "x", "--kwarg", "words=0")
-    assert cli("job", "add", "bad", *bad, "--at", "in 1 second").code == 0
+    assert cli("job", "add", "bad", *bad, "--at", "in 1 second", "--alert", "off").code == 0
     for number in range(40):
         assert cli("job", "add", f"later {number}", "--task", "echo", "--every", f"{number + 2}h").code == 0
     with Duetime(str(tmp_path / "my.db")) as duetime:

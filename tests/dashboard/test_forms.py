@@ -405,7 +405,13 @@ def test_what_was_deleted_leaves_its_history(served: Site, local: Browser) -> No
     assert "It was deleted and will not fire again" in words(page)
     assert "cancelled \u2013 the schedule was deleted" in words(page), "what became of its run"
     assert "echo" not in words(page), "what it did is gone"
-    assert b'method="post"' not in page.body.partition(b"<main")[2], "nothing can be done with it"
+    assert re.findall(rb'method="post" action="([^"]*)"', page.body.partition(b"<main")[2]) == [
+        page_of(schedule, "restore").encode()
+    ], "all that can be done with it"
+    local.send(page_of(schedule, "restore"), {})
+    assert "Restore" not in words(local.get(page_of(schedule)))
+    assert "echo" in words(local.get(page_of(schedule)))
+    local.send(page_of(schedule, "delete"), {})
     assert signed_in_as(served, "stranger").get(page_of(schedule)).status == 404
 
 

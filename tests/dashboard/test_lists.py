@@ -386,7 +386,8 @@ def test_the_first_page_counts_what_failed_and_what_is_due(served: Site, monkeyp
     with working(served):
         for _ in range(2):
             at_once = ("once", {"run_at": "now"})
-            made(served, "unlucky", at_once, owner="counted", payload={"task": "fails"}, policy={"max_attempts": 1})
+            policy = {"max_attempts": 1, "alert": "off"}
+            made(served, "unlucky", at_once, owner="counted", payload={"task": "fails"}, policy=policy)
         eventually(lambda: len(runs_of(served, status="dead", owner="counted")) == 2, 20, "both failed")
     for minutes in (10, 20, 50, 95):
         made(served, "later", ("once", {"run_at": f"in {minutes} minutes"}), owner="counted")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from duetime.engine.kind import Caller
 from duetime.engine.model import ScheduleState
 from duetime.kinds.jobs.registry import Task
@@ -97,9 +99,12 @@ def test_nobody_undoes_what_another_did(served: Site, local: Browser) -> None:
     assert "Undo" not in stranger.text(f"/?did=paused&undo={key}")
 
 
-def test_what_cannot_be_undone_offers_no_undo(served: Site, local: Browser) -> None:
-    schedule = made(served, "to be cancelled")
-    assert local.send(page_of(schedule, "cancel"), {}).headers["location"] == f"{page_of(schedule)}?did=cancelled"
+@pytest.mark.parametrize("action", ["cancel", "delete"])
+def test_the_end_of_a_schedule_can_be_undone(served: Site, local: Browser, action: str) -> None:
+    schedule = made(served, f"to {action}")
+    place = local.send(page_of(schedule, action), {}).headers["location"]
+    local.send("/undo", {"undo": place.partition("undo=")[2], "to": "/"})
+    assert found(served, schedule).progress.state == ScheduleState.ACTIVE
 
 
 def test_what_changes_nothing_offers_no_undo(served: Site, local: Browser) -> None:

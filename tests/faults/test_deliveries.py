@@ -271,7 +271,7 @@ def test_secrets_come_out_nowhere(tmp_path: Path, mode: str, caplog: pytest.LogC
             caplog.at_level(logging.DEBUG),
             delivering(tmp_path, receiver.url, channels, token="tk_hush", prefix="hush-") as app,
         ):
-            notify(app, topics, {**SOON, "max_attempts": 2, "timeout": SECOND})
+            notify(app, topics, {**SOON, "max_attempts": 2, "timeout": SECOND, "alert": "off"})
             found = settled(app, len(topics))
             assert {run.status for run in found} == {"completed" if mode == "200" else "failed"}
             agent = Agent(app, CALLER, service=app.services.kind(NotificationKind).service)

@@ -603,7 +603,9 @@ def test_run_now(api: Api, ada: Client) -> None:
 
 def test_runs_by_every_filter(api: Api, ada: Client) -> None:
     job, told = ada.job()["id"], ada.notification(trigger={"type": "interval", "hours": 2})["id"]
-    failing = ada.job(payload={"task": "fail"}, trigger={"type": "once", "run_at": "in 30 minutes"})["id"]
+    failing = ada.job(
+        payload={"task": "fail"}, trigger={"type": "once", "run_at": "in 30 minutes"}, policy={"alert": "off"}
+    )["id"]
     api.pass_time(hours=4)
     page = ada.get("/runs", limit=2)
     assert (len(page["runs"]), page["total"], page["total_exact"]) == (2, 7, True)

@@ -151,6 +151,8 @@ def test_alerts_of_other_owners_do_not_reach_the_operators_channel(api: Api, hoo
         api.client(owner).job(trigger=each_minute, payload={"task": "fail"}, policy={"pause_after": 2})
     api.client("ada").post("/schedules", told("duetime-alerts"), 201)
     api.pass_time(minutes=5)
+    api.simulation.tell()
+    api.pass_time(seconds=1)
     assert len(hook.requests) == 1, "bob's"
     assert len(api.client("ada").get("/inbox")["messages"]) == 2
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from duetime.engine.clock import HOUR, MINUTE, Instant
-from duetime.engine.errors import DuetimeError, Refused
+from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
+from duetime.engine.errors import Conflict, DuetimeError, Refused
 from duetime.engine.model import Cause, Run, RunId, RunStatus, Schedule, ScheduleId, ScheduleState
 from duetime.engine.outcome import Completed, Failed, Returned, Waiting
 from duetime.engine.policy import changes, checkout
@@ -556,3 +556,32 @@ def test_a_change_returns_the_schedule_as_it_is_stored(store: BaseStore, hand: H
     running = create_one(store, once(T0 + 1, key="running"))
     assert hand.claim(T0 + 1)
     assert store.change(running, Instant(T0 + MINUTE), changes.cancel) == the(store, running)
+
+
+# -- asking runs to stop --------------------------------------------------------------------------------------------
+
+
+def test_who_asked_a_run_to_stop_stays_known_after_its_end(store: BaseStore, hand: Hand) -> None:
+    create_one(store, once())
+    (claim,) = hand.claim(T0)
+    assert store.stop_request(claim.run.id) is None
+    store.change_run(
+        claim.run.id,
+        Instant(T0 + SECOND),
+        lambda change, run: changes.cancel_run(change._replace(actor="person/mcp/ada"), run),
+    )
+    hand.record([claim], T0 + MINUTE)  # it did not listen
+    assert the_run(store, claim.run.id).status == RunStatus.COMPLETED
+    assert store.stop_request(claim.run.id) == (T0 + SECOND, "person/mcp/ada", None)
+
+
+def test_a_run_whose_time_was_shortened_is_asked_to_stop_at_its_deadline(store: BaseStore, hand: Hand) -> None:
+    create_one(store, once())
+    (claim,) = hand.claim(T0)
+    deadline = Instant(T0 + MINUTE)
+    store.change_run(claim.run.id, T0, lambda change, run: changes.shorten_run(change, run, deadline))
+    assert store.beat(hand.id, Instant(deadline - 1), {}).stop == []
+    assert store.beat(hand.id, deadline, {}).stop == [claim.run.id]
+    hand.record([claim], deadline)
+    with pytest.raises(Conflict, match="cannot be shortened"):
+        store.change_run(claim.run.id, deadline, lambda change, run: changes.shorten_run(change, run, deadline))

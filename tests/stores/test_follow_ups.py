@@ -125,6 +125,7 @@ def test_a_schedule_that_keeps_failing_is_paused_and_tells_once(store: BaseStore
     assert progress.note is not None and "3 failures in a row" in progress.note
     assert was_paused_by_engine(progress)
     assert hand.claim(T0 + 10 * MINUTE) == []
+    store.tell_incidents(Instant(T0 + 3 * MINUTE))
     (told,) = payloads(store)
     assert (told["topic"], told["title"]) == ("duetime-alerts", "water the plants is paused")
     assert told["message"].startswith("water the plants is paused after 3 failures"), "a person knows it by its name"
@@ -188,6 +189,7 @@ def test_a_quarantine_tells_once_too(store: BaseStore, policy: dict[str, Any], t
         hand.claim(T0 + MINUTE)
         hand.die(T0 + MINUTE)
     assert the(store, schedule).progress.state == ScheduleState.PAUSED
+    store.tell_incidents(Instant(T0 + MINUTE))
     told = payloads(store)
     assert [each["topic"] for each in told] == topics
     assert told[0]["title"] == "water the plants is paused"

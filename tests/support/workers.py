@@ -179,13 +179,13 @@ class Crew:
     def add(
         self, task: str, keys: Sequence[str], *, policy: dict[str, Any] | None = None, overdue: float = 0.5, **more: Any
     ) -> list[Schedule]:
-        """Create one-off schedules, one per key, that were due `overdue` seconds ago."""
+        """Create one-off schedules, one per key, that were due `overdue` seconds ago. Nobody is told of their failures,
+        whose messages would be further runs."""
+        policy = {"alert": "off", **(policy or {})}
         due = datetime_of(Instant(CLOCK.now() - int(overdue * SECOND))).isoformat()
         return self.create(
             [
-                NewSchedule(
-                    "job", key, "once", {"run_at": due}, {"task": task, "kwargs": {"key": key, **more}}, policy or {}
-                )
+                NewSchedule("job", key, "once", {"run_at": due}, {"task": task, "kwargs": {"key": key, **more}}, policy)
                 for key in keys
             ],
             ago=overdue + 10,  # checking thousands, one after the other, takes a while

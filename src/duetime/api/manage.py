@@ -71,26 +71,31 @@ class Managing:
     @method
     def change_many(
         self: Opened,
-        action: Literal["pause", "resume", "cancel", "delete"],
+        action: Literal["pause", "resume", "cancel", "delete", "restore", "shift"],
         ids: Sequence[Id] = (),
         *,
         kind: str | None = None,
         topic: str | None = None,
         label: str | None = None,
+        status: str | None = None,
+        older_than: str | None = None,
         everything: bool = False,
         until: Time | None = None,
         note: str | None = None,
+        shift: str | None = None,
         dry_run: bool = False,
         expected_count: int | None = None,
     ) -> BulkChange:
-        """Pause, resume, cancel or delete many schedules: by id, by filter, or `everything`.
+        """Pause, resume, cancel, delete, restore or shift many schedules: by id, by filter, or `everything`.
 
-        `topic` is the task, agent, topic or host; `label` is the name. With `dry_run`, nothing is changed. To cancel or
-        delete requires `expected_count`, the number of schedules that must match.
+        `topic` is the task, agent, topic or host; `label` is the name; `status` may be `finished`; `older_than` is a
+        duration without a run or a change. `shift` is how much later they fire, such as `30m`. With `dry_run`, nothing
+        is changed. To cancel or delete requires `expected_count`, the number of schedules that must match.
         """
         request = ChangeMany(
-            action=action, ids=ids, kind=kind, topic=topic, label=label, everything=everything,
-            until=check_time(until, "until"), note=note, dry_run=dry_run, expected_count=expected_count,
+            action=action, ids=ids, kind=kind, topic=topic, label=label, status=status, older_than=older_than,
+            shift=shift, everything=everything, until=check_time(until, "until"), note=note, dry_run=dry_run,
+            expected_count=expected_count,
         )  # fmt: skip
         return change_many(self._call, request).value
 

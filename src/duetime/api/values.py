@@ -30,7 +30,7 @@ from duetime.engine.clock import SystemClock
 from duetime.engine.errors import NotFound
 from duetime.service.answers import Created, Run
 from duetime.service.errors import refuse
-from duetime.service.operations.change import Cancel, ChangeRequest, Delete, Pause, Resume, change
+from duetime.service.operations.change import Cancel, ChangeRequest, Delete, Pause, Restore, Resume, change
 from duetime.service.operations.declaration import Answer, check_type, is_naive, read_range
 from duetime.service.operations.edit import EditedSchedule
 from duetime.service.operations.history import History, ShowRun, run_views, show_run
@@ -99,9 +99,16 @@ class ScheduleMethods:
         return change_schedule(self._call, Cancel(schedule=id))
 
     @schedule_method
-    def delete(self: Opened, id: Id) -> Schedule:
-        """Delete a schedule and return it as it was. Its history remains readable."""
-        return change_schedule(self._call, Delete(schedule=id))
+    def delete(self: Opened, id: Id, *, forever: bool = False) -> Schedule:
+        """Delete a schedule and return it as it was. Its history remains readable, and it can be restored for a day,
+        unless it is deleted `forever`."""
+        return change_schedule(self._call, Delete(schedule=id, forever=forever))
+
+    @schedule_method
+    def restore(self: Opened, id: Id) -> Schedule:
+        """Restore a schedule that was cancelled, or deleted within the last day. It goes on from now, without catching
+        up."""
+        return change_schedule(self._call, Restore(schedule=id))
 
     @method
     @waits

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from starlette.responses import Response
 
 from duetime.dashboard.request import Form, PageRequest
-from duetime.dashboard.undo import RESTORE
+from duetime.dashboard.undo import REOPEN
 from duetime.service.errors import refuse
 from duetime.service.operations.dead_letters import (
     MAX_NAMED,
@@ -116,7 +116,7 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
         more = change_dead(request.call, ChangeDeadLetters(action=action, ids=single)).value
         dealt = Dealt(dealt.done + more.done, dealt.refused + more.refused, dealt.kinds | more.kinds)
     can_undo = action == "dismiss" and len(dealt.done) <= MAX_NAMED
-    undo = request.offer_undo(*((str(id), RESTORE) for id in dealt.done if can_undo))
+    undo = request.offer_undo(*((str(id), REOPEN) for id in dealt.done if can_undo))
     result = request.outcome(_DONE[action], len(dealt.done), len(dealt.refused), dealt.reasons())
     return request.redirect("/dead-letters", **back, **result, **undo)
 

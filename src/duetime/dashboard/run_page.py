@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from duetime.dashboard.filters import instant_from
 from duetime.dashboard.request import Form, PageRequest, goal_of
-from duetime.dashboard.undo import RESTORE
+from duetime.dashboard.undo import REOPEN
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, NotFound
 from duetime.engine.tracebacks import exceptions_of
@@ -114,7 +114,7 @@ def act_on_run(request: PageRequest, form: Form) -> Response:
     done, change = ACTIONS[action]
     notes = change(request.reader, run.id).notes
     usual = "/dead-letters" if form.get("back") == "dead-letters" else f"/runs/{run.id}"
-    undo = request.offer_undo((str(run.id), RESTORE if action == "dismiss" else None))
+    undo = request.offer_undo((str(run.id), REOPEN if action == "dismiss" else None))
     return request.redirect(goal_of(form, usual), did=done, **undo, notes=notes)
 
 

@@ -128,7 +128,7 @@ def act(request: PageRequest, form: Form) -> Response:
     action = request.http.path_params["action"]
     if action not in (*ACTIONS, "run", "stop"):
         raise refuse("not_found", "There is no such page.")
-    schedule = schedule_at(request)
+    schedule = schedule_at(request, deleted=action == "restore")
     public_id = schedule.definition.public_id
     if action == "run":
         run, _, notes = run_now(request.call, RunNow(schedule=schedule))

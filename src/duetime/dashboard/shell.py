@@ -60,7 +60,7 @@ class _Reversed(NamedTuple):
 
 def _reverse(request: PageRequest, change: ReverseChange, ids: Sequence[str]) -> _Reversed:
     """Make a change that reverses another one."""
-    if change.action == "restore":
+    if change.action == "reopen":
         restore = ChangeDeadLetters(action="restore", ids=[int(id) for id in ids])
         dealt, _, reasons = change_dead(request.call, restore)
         return _Reversed(len(dealt.done), len(ids) - len(dealt.done), list(reasons))

@@ -21,14 +21,15 @@ class ReverseChange(NamedTuple):
     note: str | None = None
 
 
-RESTORE: Final = ReverseChange("restore")
+REOPEN: Final = ReverseChange("reopen")
 """Reverses the dismissal of runs; the other changes are about schedules."""
 
 
 def reverse_of(action: str, before: Schedule) -> ReverseChange | None:
-    """Return the action that restores a schedule to its state before a change, or None. Neither a cancelled nor a
-    deleted schedule fires again."""
+    """Return the action that brings a schedule back to its state before a change, or None."""
     match action, before.progress.state:
+        case (("cancel" | "delete"), ScheduleState.ACTIVE):
+            return ReverseChange("restore")
         case "pause", ScheduleState.ACTIVE:
             return ReverseChange("resume")
         case "resume", ScheduleState.PAUSED:

@@ -45,6 +45,19 @@ OVER = frozenset({ScheduleState.ENDED, ScheduleState.CANCELLED, ScheduleState.DE
 
 LIVE = frozenset({RunStatus.PENDING, RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING})
 """Statuses of a run that may still change."""
+
+
+class Trouble(StrEnum):
+    """What is wrong with a schedule."""
+
+    FAILED = "failed"  # a run failed for good or was lost
+    MISSED = "missed"  # occurrences passed while no worker ran, and none of them was caught up
+    UNTAKEN = "untaken"  # nobody took a prompt
+    UNDELIVERED = "undelivered"  # a message was given up
+    PAUSED = "paused"  # the schedule paused itself
+    BROKEN = "broken"  # the schedule cannot be planned
+
+
 DISMISSABLE = frozenset({RunStatus.FAILED, RunStatus.LOST, RunStatus.MISSED})
 """The runs that need attention until somebody dismisses them, or a later run completes."""
 ACTIVE = frozenset({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING})

@@ -22,6 +22,7 @@ from duetime.engine.model import (
     ScheduleState,
     WorkerRow,
 )
+from duetime.engine.policy.incidents import IncidentRow
 from duetime.engine.redaction import redacted_result
 from duetime.engine.scopes import WRITE, Scopes, check, of_group
 from duetime.engine.store import COUNTED, PAGE_BYTES, Page, RunInput, RunQuery, ScheduleQuery, Store
@@ -130,6 +131,13 @@ class Queries:
     def runs(self, caller: Caller, query: RunQuery) -> Page[Run]:
         page = self.store.runs(seen_by(caller, replace(query, most_bytes=query.most_bytes or PAGE_BYTES)))
         return page._replace(items=[self._as_seen(caller, run) for run in page.items]) if caller.depth else page
+
+    def incidents(self, caller: Caller, limit: int) -> list[IncidentRow]:
+        """Return the open incidents of the caller or, for an operator, of all owners; the latest first."""
+        return self.store.incidents(None if caller.operator else caller.owner, limit)
+
+    def run_counts(self, caller: Caller, query: RunQuery) -> dict[str, int]:
+        return self.store.run_counts(seen_by(caller, query))
 
     def _as_seen(self, caller: Caller, run: Run) -> Run:
         """Return a run as an agent's run sees it: its result does not repeat the credentials of its input."""

@@ -188,12 +188,21 @@ class Scheduler(Checkout):
         decide = _cancel_living if stop_running else _cancel_pending
         return self._change(caller, public_id, kind, decide, action=DELETE)
 
-    def delete(self, caller: Caller, public_id: str | Schedule, kind: str | None = None) -> None:
+    def delete(
+        self, caller: Caller, public_id: str | Schedule, kind: str | None = None, *, forever: bool = False
+    ) -> None:
+        """Delete a schedule. Unless that is `forever`, it can be restored for a day."""
+
         def decide(change: Change) -> Decision[None]:
             deleted = self.kinds.get(change.schedule.definition.kind)
-            return policy_changes.delete(change, () if deleted is None else deleted.remembered)
+            return policy_changes.delete(change, () if deleted is None else deleted.remembered, forever=forever)
 
         self._change(caller, public_id, kind, decide, action=DELETE)
+
+    def restore(self, caller: Caller, schedule: Schedule) -> Schedule:
+        """Restore a schedule that was cancelled or deleted, as this caller found it."""
+        decide = partial(policy_changes.restore, max_schedules=self.limits.schedules)
+        return self._change(caller, schedule, None, decide, sets_off=True)
 
     def run_now(self, caller: Caller, public_id: str, kind: str | None = None) -> Run:
         return self._change(caller, public_id, kind, policy_changes.fire, sets_off=True, operators_own=True)
@@ -266,10 +275,17 @@ class Scheduler(Checkout):
             raise self._too_deep(caller, self.clock.now())
         return self._change_run(caller, run_id, _retry(caller))
 
-    def cancel_run(self, caller: Caller, run_id: int) -> Run:
+    def cancel_run(self, caller: Caller, run_id: int, deadline: Instant | None = None) -> Run:
+        """Stop a run, or let it stop at a deadline."""
+
         def decide(change: Change, run: Run) -> Decision[Run]:
             check_operator(caller, change.schedule.definition)
-            return policy_changes.cancel_run(change, run)
+            change = change._replace(actor=text_of(caller.actor))
+            return (
+                policy_changes.cancel_run(change, run)
+                if deadline is None
+                else policy_changes.shorten_run(change, run, deadline)
+            )
 
         return self._change_run(caller, run_id, decide, DELETE)
 

@@ -33,7 +33,7 @@ from duetime.engine.policy.fair_share import Budget, Turns
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Finished, Receipt
 from duetime.engine.policy.rows import Draft, RunEvent
-from duetime.engine.store_interfaces import Figures, Publication, Remotes, Revocations
+from duetime.engine.store_interfaces import Figures, Incidents, Publication, Remotes, Revocations
 from duetime.engine.triggers.base import BEFORE_ALL
 
 T = TypeVar("T")
@@ -56,6 +56,14 @@ class Creation(NamedTuple):
 class RunInput(NamedTuple):
     payload: str | None = None  # None: the run uses its schedule's
     actor: str | None = None  # who started the run manually: see `engine.actor`
+
+
+class RunStopRequest(NamedTuple):
+    at: Instant
+    actor: str | None
+    """Who asked the run to stop: see `engine.actor`."""
+    deadline: Instant | None
+    """When it is to stop, if that is later."""
 
 
 class QueuePosition(NamedTuple):
@@ -137,6 +145,7 @@ class RunQuery:
     schedules: tuple[ScheduleId, ...] = ()  # any of these
     status: str | None = None
     """As stored. `live`: all that may still change. `dead`: failed or lost, and not dismissed. Or FAILED_OR_LOST."""
+    statuses: tuple[str, ...] = ()  # any of these, as stored
     worker: WorkerId | None = None
     subject: str | None = None
     due_from: Instant | None = None
@@ -188,7 +197,7 @@ class RunObserver(Protocol):
     def close(self) -> None: ...
 
 
-class Store(Remotes, Revocations, Publication, Figures, Protocol):
+class Store(Remotes, Revocations, Publication, Figures, Incidents, Protocol):
     url: str
     known_schema: int  # the newest schema version that this code knows
     messenger: Messenger | None
@@ -313,7 +322,13 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
 
     def runs(self, query: RunQuery) -> Page[Run]: ...
 
+    def run_counts(self, query: RunQuery) -> dict[str, int]:
+        """Count the matching runs by status, at most `count_to` of them."""
+
     def attempts(self, run: RunId) -> list[Attempt]: ...
+
+    def stop_request(self, run: RunId) -> RunStopRequest | None:
+        """Return who asked a run to stop, if somebody did."""
 
     def starts_at(self, run: Run) -> Instant | None:
         """Return the earliest time at which a pending run starts; None if it has no entry in the due queue."""

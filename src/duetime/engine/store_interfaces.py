@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.model import Cause, Run, RunId, ScheduleId
+from duetime.engine.model import Cause, Run, RunId, Schedule, ScheduleId
+from duetime.engine.policy.incidents import IncidentRow
 
 
 class RemoteKind(StrEnum):
@@ -236,6 +237,25 @@ class Figures(Protocol):
 
     def depths(self, lanes: Sequence[str], now: Instant) -> dict[str, int]:
         """Return the number of due entries by lane; at most MAX_COUNTED_ROWS of each."""
+
+
+class Incidents(Protocol):
+    """The part of a store that keeps incidents; see `policy.incidents`. A starred method (*) is one write
+    transaction, or none if there is nothing to write."""
+
+    def tell_incidents(self, now: Instant) -> int:
+        """* End the incidents that are over, and create the messages that owners are to get now, one for each owner;
+        return their number."""
+
+    def deleted_schedules(self, owner: str, since: Instant, limit: int) -> list[Schedule]:
+        """Return what is left of the schedules that an owner deleted since an instant and can restore, the latest
+        first."""
+
+    def drop_tombstones(self, before: Instant) -> None:
+        """* Drop what is kept of schedules that were deleted before an instant."""
+
+    def incidents(self, owner: str | None, limit: int) -> list[IncidentRow]:
+        """Return the open incidents of an owner, or of all owners, the latest first."""
 
 
 def tally_of(run: Run, first: Instant | None) -> Tally:

@@ -186,7 +186,7 @@ def _refusal_of_many(_arguments: Arguments, err: DuetimeError) -> Reply:
     destructive=True,
 )
 def change_schedules(call: Call, arguments: Arguments) -> Reply:
-    """Pause, resume, cancel or delete many schedules: those in ids, those that match kind, topic and label, or all. Try
+    """Pause, resume, end, restore or shift many schedules: those in ids, those that match the filters, or all. Try
     dry_run first and show the user what matches."""
     changed = operations.change_many(call, request_of(operations.ChangeMany, arguments)).value
     answer = {"action": arguments["action"], **changed.facts(_SHOWN)}

@@ -6,19 +6,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from duetime.mcp.definitions import COUNT, FLAG, OBJECT, ROWS, TEXT, TEXTS, Arguments, Reply, number, text
+from duetime.mcp.definitions import COUNT, FLAG, OBJECT, ROWS, TEXT, TEXTS, Arguments, Reply, number
 from duetime.mcp.operation_tools import inputs_of, request_of
 from duetime.mcp.schemas import ERROR, WARNINGS, ZONE, with_owner
 from duetime.mcp.served import ID, KIND, GenericTools, tool_id, with_tool_id
 from duetime.service.masking import LONGEST
-from duetime.service.operations.history import MAX_LISTED_TEXT, History, ShowRun, outcomes, show_run
+from duetime.service.operations.history import MAX_LISTED_TEXT, History, ShowRun, history_facts, outcomes, show_run
 from duetime.service.operations.history import history as read_history
 from duetime.service.operations.upcoming import ListUpcoming, upcoming
 from duetime.service.services import Call
 from duetime.service.vocabulary import Run
 
-_STATUSES = ("failed", "completed", "live", "missed", "skipped", "cancelled")
-"""The statuses that are suggested; every status of a run is accepted."""
 _MAX_RUNS = 100
 _MAX_PAGE_BYTES = 256 * 1024
 """Maximum size of the results of one page."""
@@ -31,6 +29,7 @@ tools = GenericTools()
     {
         "upcoming": ROWS,
         "count": COUNT,
+        "window": OBJECT,
         "more": FLAG,
         "later": ROWS,
         "timezone": TEXT,
@@ -42,8 +41,8 @@ tools = GenericTools()
     lists_schedules=True,
 )
 def list_upcoming(call: Call, arguments: Arguments) -> Reply:
-    """What fires next, in time order, over {kinds}: answers 'what is scheduled?'. more: the list was cut; later has the
-    schedules that are not in it."""
+    """What fires next, in time order, over {kinds}. Over more than a day, one row per schedule with its times. more:
+    the list was cut; later has the other schedules."""
     times, warnings, _ = upcoming(call, request_of(ListUpcoming, arguments))
     rows, later = ([_upcoming_row(call, row) for row in part] for part in (times.rows, times.later))
     return Reply(times._replace(rows=rows, later=later).facts(call.zone, warnings))
@@ -62,11 +61,12 @@ def _upcoming_row(call: Call, row: dict[str, Any]) -> dict[str, Any]:
         **inputs_of(History, "schedule", "owner"),
         "kind": KIND,
         "limit": number("At most; default 20.", minimum=1, maximum=_MAX_RUNS),
-        "status": text("Only these; live: not over.", enum=list(_STATUSES)),
         "timezone": ZONE,
     },
     {
         "runs": ROWS,
+        "window": OBJECT,
+        "counts": OBJECT,
         "total": COUNT,
         "at_least": {**FLAG, "description": "There are more than total."},
         "next_cursor": TEXT,
@@ -86,6 +86,7 @@ def history(call: Call, arguments: Arguments) -> Reply:
     request = request_of(History, arguments, schedule=arguments.get("schedule_id"), max_bytes=_MAX_PAGE_BYTES)
     page, _, notes = read_history(call, request)
     answer = {"runs": rows_of(call, page.items, MAX_LISTED_TEXT), "total": page.total, "timezone": call.zone}
+    answer |= history_facts(call, request)
     further = {"next_cursor": page.cursor, "at_least": not page.total_exact, "notes": list(notes)}
     return Reply(answer | {name: value for name, value in further.items() if value})
 
@@ -108,6 +109,11 @@ def _run_row(call: Call, row: dict[str, Any]) -> dict[str, Any]:
     {
         "now": TEXT,
         "timezone": TEXT,
+        "all_right": FLAG,
+        "problems": ROWS,
+        "waiting": ROWS,
+        "long_runs": ROWS,
+        "paused": ROWS,
         "server": OBJECT,
         "channels": ROWS,
         "topics": TEXTS,
@@ -125,8 +131,8 @@ def _run_row(call: Call, row: dict[str, Any]) -> dict[str, Any]:
     idempotent=True,
 )
 def status(call: Call, arguments: Arguments) -> Reply:
-    """What is set up and whether it works: server, workers, channels, topics, agents, limits, spending, failures, what
-    happens while the server is off, and what each warning code means."""
+    """Whether everything is all right: what fails, waits, runs long or is paused, since when; server, workers,
+    channels, topics, agents, limits and spending."""
     from duetime.service.operations.status import status as read_status  # every client waits for imports at the start
 
     view = read_status(call._replace(kinds=None)).value

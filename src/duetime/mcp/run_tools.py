@@ -95,7 +95,8 @@ def _look(call: Call, run: Run, view: View, start: Answer[Run]) -> Reply:
     {"schedule_id": ID, **inputs_of(Stop, "schedule"), "timezone": ZONE},
     {
         "stopped": ROWS,
-        "stopped_count": {**COUNT, "description": "How many; the list shows at most 100."},
+        "stopped_count": {**COUNT, "description": "How many have ended; the list shows at most 100."},
+        "requested_count": {**COUNT, "description": "How many were asked to stop and go on for now."},
         "confirmation": TEXT,
         "schedule_id": TEXT,
         **{name: BRIEF[name] for name in ("kind", "name", "next_run", "reads_as", "paused_until", "note")},
@@ -112,7 +113,9 @@ def stop_run(call: Call, arguments: Arguments) -> Reply:
     schedule, zone = stopped.value.schedule, call.zone
     view = {} if schedule is None else {"schedule_id": schedule.definition.public_id, **brief_view(schedule, zone)}
     runs = rows_of(call, stopped.value.runs[:_SHOWN])
-    facts = {"stopped_count": len(stopped.value.runs), "confirmation": " ".join(stopped.notes)}
+    ended = sum(has_ended(run) for run in stopped.value.runs)
+    counts = {"stopped_count": ended, "requested_count": len(stopped.value.runs) - ended}
+    facts = {**counts, "confirmation": " ".join(stopped.notes)}
     return Reply({"stopped": runs, **facts, **view})
 
 

@@ -31,6 +31,7 @@ STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
 STATE_DETAIL: Schema = {"type": ["string", "null"], "description": " | ".join(STATE_DETAILS)}
 READS_AS = text("The rule in words.")
 LIMITS_IN_FORCE: Schema = {"type": "object", "description": "The limits in force."}
+OPTIONS_SET: Schema = {"type": "object", "description": "What was set besides the defaults."}
 LOOKUP: dict[str, Schema] = {
     "hint": {"type": "string"},
     "candidates": {"type": "array", "items": {"type": "object"}, "description": "What it could mean."},

@@ -31,6 +31,7 @@ from duetime.mcp.schemas import (
     MAX_RUNS,
     NULLABLE_TIME,
     OPTIONS,
+    OPTIONS_SET,
     POLICY,
     READS_AS,
     STATE_DETAIL,
@@ -57,7 +58,7 @@ from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, detai
 from duetime.service.operations.schedules import list_schedules as read_schedules
 from duetime.service.options import TIME_LIMITS
 from duetime.service.payload_fields import PayloadField, inputs_of
-from duetime.service.presenters import instant_view, next_of, reads_as, trigger_shape
+from duetime.service.presenters import instant_view, next_of, options_view, reads_as, trigger_shape
 from duetime.service.services import Call
 from duetime.service.vocabulary import Schedule, executed, status_of
 from duetime.service.when import When, read_times
@@ -73,6 +74,7 @@ CREATED: dict[str, Schema] = {
     "next_run": NULLABLE_TIME,
     "reads_as": READS_AS,
     "limits": LIMITS_IN_FORCE,
+    "options": OPTIONS_SET,
     "status": {"type": "string"},
     **WARNINGS,
     "error": ERROR,
@@ -97,6 +99,7 @@ def summary_schema(id_name: str = "id") -> dict[str, Schema]:
         "error": {"type": ["string", "null"], "description": "The latest error."},
         "note": {"type": ["string", "null"], "description": "Why it is paused, held or broken."},
         "paused_until": NULLABLE_TIME,
+        "options": OPTIONS_SET,
     }
 
 
@@ -118,6 +121,7 @@ def summary(schedule: Schedule, zone: str, id_name: str = "id", detail: str | No
         "error": masked(progress.last_error),
         "note": masked(progress.note),
         "paused_until": instant_view(definition.resume_at, zone),
+        "options": options_view(definition),
     }
 
 
@@ -177,6 +181,7 @@ def created_facts(schedule: Schedule, zone: str, limits: Mapping[str, Any]) -> d
         "next_run": instant_view(next_of(schedule.progress), zone),
         "reads_as": reads_as(schedule.definition.trigger),
         "limits": dict(limits),
+        **({"options": options} if (options := options_view(schedule.definition)) else {}),
     }
 
 

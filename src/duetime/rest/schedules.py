@@ -35,6 +35,7 @@ from duetime.service.operations.change import (
     ChangeRequest,
     Delete,
     Pause,
+    Restore,
     Resume,
     change,
     change_many,
@@ -69,6 +70,7 @@ BulkGiven: Any = model_of("BulkGiven", ChangeMany, GivenInZone)
 SchedulesAsked: Any = model_of("SchedulesAsked", ListSchedules, Paged, "limit", "cursor")
 NextAsked: Any = model_of("NextAsked", NextTimes, Asked)
 PauseAsked: Any = model_of("PauseAsked", Pause, Asked, "schedule")
+DeleteAsked: Any = model_of("DeleteAsked", Delete, Asked, "schedule")
 routes = router("schedules")
 Id = Annotated[str, Path(description="The id or number of a schedule, or an unambiguous name.", max_length=200)]
 IdempotencyKey = Annotated[str | None, Header(description="As `idempotency_key` in the body.", max_length=200)]
@@ -285,15 +287,24 @@ def stop(call: Caller, id: Id) -> Response:
     return JSONResponse({"runs": runs, "schedule": shape, "confirmation": " ".join(notes)}, 202)
 
 
+@routes.post("/schedules/{id}/restore", response_model=answers.Schedule, responses=_ONE)
+def restore(call: Caller, id: Id) -> Response:
+    """Restore a schedule that was cancelled, or deleted within the last day. It goes on from now, without catching
+    up."""
+    return _changed(call, Restore(schedule=id))
+
+
 @routes.delete("/schedules/{id}", status_code=204, response_class=Response, responses=_ONE)
-def delete(call: Caller, id: Id) -> Response:
-    """Delete a schedule. Its history stays readable; its idempotency key is free again."""
-    change(call, Delete(schedule=id))
+def delete(call: Caller, id: Id, query: Annotated[DeleteAsked, Query()]) -> Response:
+    """Delete a schedule. Its history stays readable; its idempotency key is free again. It can be restored for a day,
+    unless it is deleted `forever`."""
+    change(call, request_of(Delete, query, schedule=id))
     return Response(status_code=204)
 
 
 @routes.post("/schedules/change", response_model=ChangedShape, responses=problems(409, 415))
 def change_schedules(call: Caller, body: Annotated[BulkGiven, Body()]) -> Response:
-    """Pause, resume, cancel or delete many of the caller's own: by `ids`, by a filter, or `all` that may still fire."""
+    """Pause, resume, cancel, delete, restore or shift many of the caller's own: by `ids`, by a filter, or `all` that
+    may still fire."""
     changed = change_many(call.in_zone(body.timezone), request_of(ChangeMany, body)).value
     return JSONResponse(changed.facts())

@@ -264,6 +264,8 @@ class RunDetails(Run):
     """Whether it was started with another input than its schedule has."""
     started_by: str | None
     """Who started it by hand, such as ada (dashboard); null if its trigger did."""
+    stop_request: dict[str, Any] | None
+    """Who asked it to stop (`by`) and when (`at`), also if it went on to its end."""
     payload_changed: bool
     """Whether its schedule was edited after it began: `payload` is then that of now."""
     late_seconds: float | None
@@ -311,6 +313,32 @@ class Message(Value):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class Incident(Value):
+    """What is wrong with a schedule, from the first time until it goes well again."""
+
+    id: str
+    """The id of the schedule."""
+    name: str
+    """The name of the schedule."""
+    owner: str
+    """Who it belongs to."""
+    trouble: str
+    """failed, missed, untaken, undelivered, paused or broken."""
+    text: str
+    """The latest error."""
+    run_id: int | None
+    """The latest run that it concerns; marking that as resolved resolves the incident."""
+    since: datetime
+    """When it went wrong for the first time."""
+    last: datetime
+    """When it went wrong last."""
+    count: int
+    """How often it went wrong."""
+    status: str
+    """open or resolved."""
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
 class PreviewedTime(Value):
     """A time at which a schedule would fire."""
 
@@ -354,6 +382,10 @@ class Occurrence(Value):
     """Who it belongs to."""
     paused: bool = False
     """Whether it is paused, and fires only if it is resumed."""
+    times: list[str] = field(default_factory=list)
+    """In a window of more than a day: its first times there."""
+    more_times: bool = False
+    """Whether it has further times there."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
@@ -368,6 +400,8 @@ class Upcoming(Value):
     """Whether the range has times that are not listed."""
     later: list[Occurrence] = field(default_factory=list)
     """If so: the schedules of which none is listed, each with its first time in the range."""
+    window: dict[str, str] = field(default_factory=dict)
+    """The range as it was understood: `from` and `until`, if they were given."""
     timezone: str
     """The time zone in which the times are shown."""
     warnings: list[str] = field(default_factory=list)
@@ -419,6 +453,16 @@ class ServerStatus(Value):
     """What agents used today and this week."""
     limits: dict[str, Any]
     """The limits in force."""
+    all_right: bool
+    """Whether nothing below needs a person."""
+    problems: list[Incident]
+    """What is wrong with schedules, the latest first."""
+    waiting: list[dict[str, Any]] = field(default_factory=list)
+    """What waits for somebody to take it, and since when."""
+    long_runs: list[dict[str, Any]] = field(default_factory=list)
+    """What has been running for more than an hour, and since when."""
+    paused: list[dict[str, Any]] = field(default_factory=list)
+    """What is paused, until when and why."""
     failures_of_the_last_day: dict[str, Any]
     """What failed within the last 24 hours."""
     when_off: str
@@ -426,7 +470,7 @@ class ServerStatus(Value):
     warnings: list[dict[str, str]]
     """What needs attention, with codes."""
     warning_codes: dict[str, str]
-    """What each code means."""
+    """What the codes of these warnings mean."""
 
 
 ANSWERS = tuple(each for each in [*globals().values()] if isinstance(each, type) and Value in each.__mro__[1:])

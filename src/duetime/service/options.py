@@ -173,6 +173,15 @@ class PolicyOptions(TypedDict, total=False):
         Input("Send the result to", "A notification topic."),
         Fact("result sent to", words={"None": "nobody"}),
     ]
+    alert: Annotated[
+        Literal["first", "every", "off"],
+        Option(
+            "When you are told that something went wrong: the first time and when it is over, every time, or never.",
+            "Told of problems",
+        ),
+        Input("Alerts"),
+        Fact("alerts", words={"first": "the first time and when it is over", "every": "every time", "off": "never"}),
+    ]
     notify_on: Annotated[
         Literal["always", "failure", "success"],
         Option("Which outcomes are sent to `deliver_to`.", is_outcome=True),
@@ -183,7 +192,7 @@ class PolicyOptions(TypedDict, total=False):
         str | None,
         Option(
             "A monitoring address that is called when a run starts (with /start), succeeds, or fails (with /fail).",
-            example="https://hc.example/5f2c",
+            example="https://hc.example",
             is_outcome=True,
         ),
         Input("Monitoring address", "Called at start, success and failure.", is_rare=True),

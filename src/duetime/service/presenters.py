@@ -23,6 +23,7 @@ from duetime.engine.model import (
     executed,
     status_of,
 )
+from duetime.engine.policy.incidents import IncidentRow
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.queries import upcoming
 from duetime.engine.times import iso_local
@@ -30,7 +31,7 @@ from duetime.engine.triggers import OnceTrigger, describe, trigger_from_json
 from duetime.engine.triggers.base import instant_from
 from duetime.service.kind_spec import known_specs, load
 from duetime.service.masking import masked, masking_of
-from duetime.service.options import policy_options
+from duetime.service.options import TIME_LIMITS, policy_options
 from duetime.service.state_details import run_detail
 from duetime.service.workers import is_alive
 from duetime.settings.sections import INBOX
@@ -279,6 +280,19 @@ def _policy_shape(text: str) -> View | None:
     }
 
 
+def options_view(definition: Definition) -> View:
+    """Return the options of a schedule that differ from the defaults, and the limits of its times, so that whoever set
+    them can read them back."""
+    stored, shape = json_object(definition.policy) or {}, _policy_shape(definition.policy) or {}
+    options = {
+        option.argument: shape[option.argument]
+        for option in policy_options().values()
+        if option.name in stored and option.argument in shape
+    }
+    trigger = trigger_shape(definition.trigger)
+    return options | {name: trigger[name] for name in TIME_LIMITS if name in trigger}
+
+
 def next_instants(schedule: Schedule, now: Instant, count: int) -> list[Instant]:
     """Return the next instant, which an edit may have moved, and the trigger's instants after it."""
     progress = schedule.progress
@@ -359,4 +373,19 @@ def coming_shape(instant: Instant, schedule: Schedule, zone: str) -> View:
         "id": definition.public_id,
         "name": masked(definition.name),
         "reads_as": reads_as(definition.trigger),
+    }
+
+
+def incident_shape(incident: IncidentRow, zone: str) -> View:
+    return {
+        "id": incident.public_id,
+        "name": masked(incident.name),
+        "owner": incident.owner,
+        "trouble": incident.trouble,
+        "text": masked(incident.text),
+        "run_id": incident.run,
+        "since": instant_view(incident.first, zone),
+        "last": instant_view(incident.last, zone),
+        "count": incident.number,
+        "status": "open" if incident.resolved is None else "resolved",
     }

@@ -34,6 +34,7 @@ from duetime.stores.create import (
     join_requests,
     refuse_nul,
 )
+from duetime.stores.incidents import IncidentsMixin
 from duetime.stores.reads import ReadsMixin
 from duetime.stores.record_and_claim import (
     answers_of,
@@ -100,7 +101,7 @@ def _to_created(rows: NewRows) -> Creation:
     return created
 
 
-class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
+class BaseStore(ReadsMixin, TrimMixin, IncidentsMixin, Store, ABC):
     """The part of the store contract that does not depend on the database."""
 
     writes_overlap = False

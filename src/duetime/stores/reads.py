@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 from duetime.engine.clock import Clock, Instant
 from duetime.engine.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, Used, WorkerId, WorkerRow
 from duetime.engine.policy.claim import Claim
-from duetime.engine.store import Page, RunInput, RunQuery, ScheduleQuery
+from duetime.engine.store import Page, RunInput, RunQuery, RunStopRequest, ScheduleQuery
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.stores.byte_limits import read_page, run_bytes, schedule_bytes
-from duetime.stores.run_search import run_count, run_page, runs_by_due
+from duetime.stores.run_search import run_count, run_counts, run_page, runs_by_due
 from duetime.stores.search import Placed, firing, place_of, schedule_count, schedule_page
 from duetime.stores.transaction import held_of, schedule_of
 
@@ -62,6 +62,9 @@ class ReadsMixin(NamedQueries):
         if query.cursor is None and cursor is None:
             return Page(items, None, len(items))
         return Page(items, cursor, *self._count(run_count(query), query.count_to))
+
+    def run_counts(self, query: RunQuery) -> dict[str, int]:
+        return {status: int(number) for status, number in self._rows(*run_counts(query))}
 
     def _list_runs(self, query: RunQuery) -> list[tuple[tuple[int, ...], Run]]:
         rows = [Run._make(row) for row in self._rows(*run_page(query))]
@@ -149,6 +152,13 @@ class ReadsMixin(NamedQueries):
     def run_input(self, run: RunId) -> RunInput:
         rows = self._named("input_of_run", run)
         return RunInput(*rows[0]) if rows else RunInput()
+
+    def stop_request(self, run: RunId) -> RunStopRequest | None:
+        rows = [row for row in self._named("stop_request_of_run", run) if row[0] is not None]
+        if not rows:
+            return None
+        at, _, actor = rows[0][0].partition(" ")
+        return RunStopRequest(Instant(int(at)), actor or None, rows[0][1])
 
     def attempts(self, run: RunId) -> list[Attempt]:
         return [Attempt._make(row) for row in self._named("attempts_of", run)]

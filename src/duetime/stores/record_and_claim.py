@@ -17,6 +17,7 @@ from duetime.engine.policy.follow_ups import Messenger, drafts_of
 from duetime.engine.policy.record import Finished, Receipt, plan_settlement
 from duetime.engine.policy.rows import Draft, Writes
 from duetime.engine.store import ClaimRequest, Creation
+from duetime.stores.incidents import apply_further
 from duetime.stores.transaction import LockedRun, OwnerKey, Transaction, is_soon
 
 
@@ -40,14 +41,23 @@ def fresh_of(drafts: Sequence[Draft], known: Mapping[OwnerKey, Creation]) -> lis
     return list(firsts.values())
 
 
-def apply(tx: Transaction, writes: Writes, now: Instant, messenger: Messenger | None) -> None:
-    """Apply writes and create their follow-ups in the same transaction, so that neither exists without the other."""
+def apply(
+    tx: Transaction, writes: Writes, now: Instant, messenger: Messenger | None, worker: WorkerId | None = None
+) -> None:
+    """Apply writes and create their follow-ups in the same transaction, so that neither exists without the other.
+    `worker` is the worker that plans occurrences."""
     tx.apply(writes, now)
     if writes.events:
         tx.events += writes.events
+    if writes.further:
+        apply_further(tx, writes.further, now, worker)
     for run in writes.runs_gone:
         tx.send("delete_range", run)
-    drafts = drafts_of(writes.follow_ups, messenger, now) if writes.follow_ups else []
+    if writes.follow_ups:
+        _create_follow_ups(tx, drafts_of(writes.follow_ups, messenger, now))
+
+
+def _create_follow_ups(tx: Transaction, drafts: Sequence[Draft]) -> None:
     fresh = fresh_of(drafts, known_by_key(tx, drafts)) if drafts else []
     if fresh:  # an alert that was already sent today is recognized by its key and not repeated
         fresh.sort(key=key_of)  # in a fixed order, so that two transactions with the same follow-ups cannot deadlock
@@ -134,7 +144,7 @@ def take(
         conflicts = tx.insert_runs(plan.writes.new_runs)
     if conflicts:
         raise RuntimeError(f"two runs for one occurrence were planned: {conflicts[0].schedule} at {conflicts[0].due}")
-    apply(tx, plan.writes, now, messenger)
+    apply(tx, plan.writes, now, messenger, worker)
     return plan.claims, seen, postponed
 
 

@@ -78,6 +78,10 @@ def run_filter(query: RunQuery) -> Where:
         where.add(f"schedule IN ({marks(query.schedules)})", *query.schedules)
     if query.status is not None:
         _run_status(where, query.status, kinds)
+    if query.statuses:
+        where.add(f"status IN ({marks(query.statuses)})", *query.statuses)
+        if {*query.statuses} <= {*_UNWELL}:
+            where.add(UNWELL)
     where.equal("worker", query.worker)
     if query.above is not None:
         where.add("id > ?", query.above)
@@ -124,6 +128,14 @@ def run_page(query: RunQuery) -> tuple[str, list[Any]]:
             where.add(f"id {beyond} ?", last)
     statement = f"SELECT r.* FROM runs r{where.sql()} ORDER BY {order} LIMIT ?"  # noqa: S608
     return whole_rows(statement), [*where.values, query.limit + 1]
+
+
+def run_counts(query: RunQuery) -> tuple[str, list[Any]]:
+    """Count the runs by status, as many as `count_to` in all."""
+    where = run_filter(query)
+    inner = f"SELECT r.status FROM runs r{where.sql()} LIMIT ?"  # noqa: S608 - only columns and marks
+    statement = f"SELECT status, count(*) FROM ({inner}) AS counted GROUP BY status ORDER BY status"  # noqa: S608
+    return statement, [*where.values, query.count_to]
 
 
 def run_count(query: RunQuery) -> tuple[str, list[Any]]:

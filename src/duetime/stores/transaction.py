@@ -10,7 +10,7 @@ from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, Sch
 from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun, Reader
-from duetime.engine.policy.rows import Completion, RunEvent, Writes
+from duetime.engine.policy.rows import Completion, RunEvent, Tombstone, Writes
 from duetime.engine.store import Beat, ClaimRequest
 
 DEFINITION = len(Definition._fields)
@@ -223,6 +223,13 @@ class Transaction(Reader, Protocol):
 
     def ranges_beyond(self, schedule: ScheduleId, now: Instant) -> list[Run]:
         return [Run._make(row) for row in self.rows("ranges_beyond", schedule, now)]
+
+    def tombstone(self, schedule: ScheduleId) -> Tombstone | None:
+        rows = self.rows("tombstone", schedule)
+        return Tombstone._make(rows[0]) if rows else None
+
+    def is_key_taken(self, owner: str, key: str) -> bool:
+        return bool(self.by_keys([(owner, key)]))
 
     def count_living(self, owner: str, most: int) -> int:
         return int(self.rows("count_living", owner, most)[0][0])

@@ -37,7 +37,9 @@ _OPTIONS = {
 }
 
 _IN_TEXTS = {
-    "either ids, or a filter (kind, topic, label), or all": "ids, or a filter (--kind, --topic, --label), or --all",
+    "either ids, or a filter (kind, topic, label, status, older_than), or all": (
+        "ids, or a filter (--kind, --topic, --label, --status, --older-than), or --all"
+    ),
     "with kind, topic or label": "with --kind, --topic or --label",
     "dry_run": "--dry-run",
     "so say how many;": "so say how many, or pass --yes;",

@@ -22,7 +22,7 @@ from duetime.engine.model import (
 from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.decision import Change, Decision
 from duetime.engine.policy.finish import HeldRun
-from duetime.engine.policy.rows import Draft, Writes, begin, claimed_run, new_run
+from duetime.engine.policy.rows import Draft, Tombstone, Writes, begin, claimed_run, new_run
 from tests.support.drafts import T0
 
 ID = ScheduleId(7)
@@ -62,6 +62,15 @@ class Rows:
 
     def entry_at(self, schedule: ScheduleId, run: RunId) -> Instant | None:
         return None
+
+    def tombstone(self, schedule: ScheduleId) -> Tombstone | None:
+        return None
+
+    def is_key_taken(self, owner: str, key: str) -> bool:
+        return False
+
+    def count_living(self, owner: str, most: int) -> int:
+        return 0
 
     def ranges_beyond(self, schedule: ScheduleId, now: Instant) -> list[Run]:
         return []

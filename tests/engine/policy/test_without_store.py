@@ -10,7 +10,7 @@ import pytest
 
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import DuetimeError, InvalidInput, Refused
-from duetime.engine.model import RunId, RunStatus, Schedule, ScheduleId, ScheduleState
+from duetime.engine.model import RunId, RunStatus, Schedule, ScheduleId, ScheduleState, Trouble
 from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy import changes
 from duetime.engine.policy.bulk import begin_all, columns_of, drafts_in_columns, earliest_of, in_columns, is_common
@@ -24,6 +24,7 @@ from duetime.engine.policy.options import make_policy, policy_to_json
 from duetime.engine.policy.record import MOST_DEATHS, Excuses, Finished, Receipt, plan_rescue, plan_settlement
 from duetime.engine.policy.rows import (
     Draft,
+    IncidentEvent,
     OwnerMessage,
     Span,
     Writes,
@@ -418,8 +419,12 @@ def test_too_many_failures_pause_a_schedule_and_say_so() -> None:
     _, writes = settle(schedule, Failed("no"))
     row = progress_in(writes)
     assert (row.state, was_paused_by_engine(row)) == (ScheduleState.PAUSED, True)
-    (message,) = writes.follow_ups
-    assert isinstance(message, OwnerMessage) and message.topic == "duetime-alerts" and not message.went_well
+    events = [each for each in writes.further if isinstance(each, IncidentEvent)]
+    assert [each.trouble for each in events] == [Trouble.FAILED, Trouble.PAUSED]
+    assert "paused after 3 failures" in events[1].text
+    _, writes = settle(schedule_of(every(pause_after=3, deliver_to="garden"), active=1, failures=2), Failed("no"))
+    message = writes.follow_ups[-1]
+    assert isinstance(message, OwnerMessage) and message.topic == "garden" and not message.went_well
     _, writes = settle(schedule_of(once(pause_after=3), active=1, next=None, failures=2), Failed("no"))
     assert progress_in(writes).state == ScheduleState.ENDED, "a one-off has nothing to pause"
 

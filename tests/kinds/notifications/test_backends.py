@@ -285,8 +285,10 @@ def test_what_fires_next_shows_them_too(ann: Agent) -> None:
         "timezone": "Europe/Berlin",
     }
     from_tomorrow = list_upcoming(ann.call, {"from": "2026-02-12", "until": "2026-02-13"}).structured
-    assert [row["at"][:10] for row in from_tomorrow["upcoming"]] == ["2026-02-12", "2026-02-13"]
-    assert from_tomorrow["more"] is False
+    [row] = from_tomorrow["upcoming"]
+    assert [time[:10] for time in row["times"]] == ["2026-02-12", "2026-02-13"], "one row in more than a day"
+    assert (row["at"], from_tomorrow["more"]) == (row["times"][0], False)
+    assert [time[:16] for time in from_tomorrow["window"].values()] == ["2026-02-12T00:00", "2026-02-13T23:59"]
     assert list_upcoming(ann.call, {"topic": "other"}).structured["upcoming"] == []
     assert list_upcoming(ann.call, {"kind": "job"}).structured["upcoming"] == []
     ann("pause_schedule", schedule_id=schedule)

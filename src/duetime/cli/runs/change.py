@@ -1,4 +1,4 @@
-"""`duetime change`: pause, resume, cancel or delete many schedules of any kind at once."""
+"""`duetime change`: pause, resume, cancel, delete, restore or shift many schedules of any kind at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from duetime.cli.runs.runs import Kind, known_kind
 from duetime.engine.clock import Instant
 from duetime.service.errors import FAILED, OK
-from duetime.service.operations.change import ACTIONS, FINAL, BulkChange, ChangeMany, change_many
+from duetime.service.operations.change import CHANGES, FINAL, BulkChange, ChangeMany, change_many
 from duetime.service.operations.declaration import read_time
 from duetime.service.vocabulary import clock_local
 from duetime.terminal import output
@@ -30,17 +30,26 @@ _CHANGE_EXAMPLES = """\
 duetime change pause --kind job --until "monday 9am"
 duetime change cancel j5 p7
 duetime change delete --topic demo --dry-run
+duetime change delete --status finished --older-than 1d
+duetime change shift --kind notification --by 30m
 """
 
 
 @commands.command(cls=PlainCommand, epilog=_CHANGE_EXAMPLES)
 def change(
-    action: Annotated[str, argument("ACTION", "pause, resume, cancel or delete.", **one_of(*ACTIONS))],
+    action: Annotated[str, argument("ACTION", "pause, resume, cancel, delete, restore or shift.", **one_of(*CHANGES))],
     ids: Annotated[list[str] | None, argument("[ID]...", "Ids or names; alternatively, use a filter.", **IDS)] = None,
     kind: Kind = None,
     topic: Annotated[str | None, option("--topic TEXT", "Only with this topic, task or agent.")] = None,
     label: Annotated[str | None, option("--label TEXT", "Only with this label or name.")] = None,
+    status: Annotated[
+        str | None, option("--status STATUS", "Only with this status; finished: will not fire again.")
+    ] = None,
+    older_than: Annotated[
+        str | None, option("--older-than DURATION", "Only without a run or change for this long.")
+    ] = None,
     everything: Annotated[bool, option("--all", "All schedules that may still fire.")] = False,
+    by: Annotated[str | None, option("--by DURATION", "For shift: how much later, such as 30m, or -30m.")] = None,
     until: Until = None,
     note: Note = None,
     dry_run: Annotated[bool, option("--dry-run", "Show what matches without changing it.")] = False,
@@ -49,13 +58,14 @@ def change(
     db: Db = None,
     json_: Json = False,
 ) -> int:
-    """Pause, resume, cancel or delete many schedules: those with these ids, or all that match a filter. To cancel or
-    delete is final, so that it is confirmed first."""
+    """Pause, resume, cancel, delete, restore or shift many schedules: those with these ids, or all that match a filter.
+    To cancel or delete ends them, so that it is confirmed first; `restore` takes it back."""
     with opened(db) as app:
         call, ends = app.call, read_time(app.call, until, "until")
         request = ChangeMany(
-            action=action, ids=ids or (), kind=known_kind(kind), topic=topic, label=label,
-            everything=everything, until=ends, note=note, dry_run=dry_run, expected_count=expected, is_confirmed=yes,
+            action=action, ids=ids or (), kind=known_kind(kind), topic=topic, label=label, status=status,
+            older_than=older_than, shift=by, everything=everything, until=ends, note=note, dry_run=dry_run,
+            expected_count=expected, is_confirmed=yes,
         )  # fmt: skip
         if action in FINAL and expected is None and not (yes or dry_run or json_) and is_interactive():
             matched = change_many(call, replace(request, dry_run=True)).value.matched
@@ -75,12 +85,13 @@ def _agreed(app: Application, action: str, schedules: Sequence[dict[str, Any]]) 
     output.say("\n".join(_row(app, each) for each in schedules[:_NAMED]))
     if len(schedules) > _NAMED:
         output.say(f"and {len(schedules) - _NAMED:,} more")
-    return agreed(f"{action.capitalize()} {plural(len(schedules), 'schedule')}? This cannot be undone.")
+    return agreed(f"{action.capitalize()} {plural(len(schedules), 'schedule')}?")
 
 
 def _row(app: Application, row: dict[str, Any]) -> str:
     owner = f" (owner {clean(row['owner'])})" if "owner" in row else ""
-    effect = f": {row['falls_into_pause']}" if "falls_into_pause" in row else ""
+    effects = {"falls_into_pause": "{}", "moves_to": "moves to {}", "error": "{}"}
+    effect = "".join(f": {text.format(row[name])}" for name, text in effects.items() if name in row)
     return f"{short_of(app, row['id'])}  {clean(str(row.get('name', '')))}{owner}{effect}"
 
 
@@ -91,6 +102,6 @@ def _text(app: Application, action: str, done: BulkChange, *, until: Instant | N
     named = done.matched if done.dry_run else done.matched[:_NAMED] if action == "pause" else others
     rows = [_row(app, each) for each in named]
     end = "" if until is None else f" until {clock_local(until, app.call.zone)}"
-    rows.append(f"{plural(number, 'schedule')} {verb} {ACTIONS[action]}{end}.")
+    rows.append(f"{plural(number, 'schedule')} {verb} {CHANGES[action]}{end}.")
     rows += [f"{short_of(app, each['id'])}: {clean(str(each['error']))}" for each in done.failed]
     return "\n".join(rows)

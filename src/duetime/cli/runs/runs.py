@@ -230,12 +230,17 @@ def _field(text: str) -> tuple[str, Any]:
 
 
 @commands.command(cls=PlainCommand)
-def stop(run: Number, db: Db = None, json_: Json = False) -> None:
+def stop(
+    run: Number,
+    after: Annotated[str | None, option("--after DURATION", "Only when it has run this long, such as 10m.")] = None,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
     """Stop a run, and nothing else of its schedule. One that has not started is cancelled; one that is running is asked
     to stop. The exit code is 4 if it has already ended."""
     with opened(db) as app:
         found_run(app, run, program(app, "runs", "list", "--status", LIVING))
-        ([ended], schedule), _, notes = stop_run(app.call, Stop(run=run))
+        ([ended], schedule), _, notes = stop_run(app.call, Stop(run=run, after=after))
         document = whole_view(ended, schedule, app.call.zone) | {"stopping": ended.status in LIVE, "notes": notes}
         state = "was asked to stop" if ended.status in LIVE else f"is {ended.status}"
         output.print_result(

@@ -32,8 +32,18 @@ from duetime.engine.policy.finish import HeldRun, end_pause, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
 from duetime.engine.policy.pauses import account, enqueue, pause, resume, resume_entry
+from duetime.engine.policy.restore import restore
 from duetime.engine.policy.rewind import rewind
-from duetime.engine.policy.rows import RunColumn, Writes, ended, new_run, run_entry
+from duetime.engine.policy.rows import (
+    IncidentMark,
+    RunColumn,
+    Tombstone,
+    TombstoneGone,
+    Writes,
+    ended,
+    new_run,
+    run_entry,
+)
 from duetime.engine.rule_edits import stays_moved
 from duetime.engine.triggers import trigger_from_json
 
@@ -50,9 +60,11 @@ __all__ = [
     "mark",
     "not_possible",
     "pause",
+    "restore",
     "resume",
     "retry",
     "rewind",
+    "shorten_run",
 ]
 
 
@@ -68,12 +80,15 @@ def cancel(change: Change) -> Decision[Schedule]:
     return writes, changed(change.schedule, writes)
 
 
-def delete(change: Change, remembered: Sequence[str] = ()) -> Decision[None]:
+def delete(change: Change, remembered: Sequence[str] = (), *, forever: bool = False) -> Decision[None]:
     """Replace the schedule with a tombstone, which prevents reuse of the id and keeps the history readable; of the
     payload, it keeps only the `remembered` fields. The idempotency key becomes free: repeating the create makes a new
-    schedule."""
+    schedule. Payload and key are kept for a day, so that the schedule can be restored, unless it is deleted
+    `forever`."""
     definition, progress = change.schedule
     if progress.state == ScheduleState.DELETED:
+        if forever and change.reader.tombstone(definition.id) is not None:
+            return Writes(further=(TombstoneGone(definition.id),)), None
         raise NotFound("it no longer exists")
     writes = _withdraw(change, ScheduleState.DELETED, "the schedule was deleted")
     rest, payload = NO_PAYLOAD, json_object(definition.payload) if remembered else None
@@ -81,6 +96,8 @@ def delete(change: Change, remembered: Sequence[str] = ()) -> Decision[None]:
         rest = json.dumps({name: payload[name] for name in remembered if name in payload}, ensure_ascii=False)
     tombstone = definition._replace(payload=rest, key=f"{GONE}{definition.id}", version=definition.version + 1)
     writes.definitions.append(tombstone._replace(updated=change.now, resume_at=None))
+    if not forever:
+        writes.further += (Tombstone(definition.id, definition.payload, definition.key, change.now),)
     return writes, None
 
 
@@ -92,6 +109,7 @@ def _withdraw(change: Change, state: ScheduleState, reason: str) -> Writes:
         if run.status == RunStatus.RUNNING:
             running += 1
             writes.runs[run.id] = run._replace(stop=1)
+            writes.columns.append(_stop_request(change, run))
         elif run.status in LIVE:
             writes.runs[run.id] = run._replace(
                 status=RunStatus.CANCELLED, finished=change.now, error=reason, fence=run.fence + 1
@@ -319,7 +337,7 @@ def dismiss(change: Change, run: Run, *, undo: bool = False) -> Decision[Run]:
     if run.status not in DISMISSABLE:
         raise not_possible("restored" if undo else "dismissed", run.status)
     marked = run._replace(stop=0 if undo else 1)
-    return Writes(runs={run.id: marked}), marked
+    return Writes(runs={run.id: marked}, further=(IncidentMark(run.id, undo, change.actor),)), marked
 
 
 def replace_input(change: Change, run: Run, payload: str) -> Decision[Run]:
@@ -338,6 +356,17 @@ def mark(change: Change, run: Run, as_: int, *, undo: bool = False) -> Decision[
     return Writes(runs={run.id: marked}), marked
 
 
+def _stop_request(change: Change, run: Run) -> RunColumn:
+    return RunColumn("stop_request", f"{change.now} {change.actor or ''}", run.id)
+
+
+def shorten_run(change: Change, run: Run, deadline: Instant) -> Decision[Run]:
+    """Ask a run that is in progress to stop at an instant. Its own timeout still applies."""
+    if run.status != RunStatus.RUNNING:
+        raise not_possible("shortened", run.status)
+    return Writes(columns=[RunColumn("deadline", deadline, run.id), _stop_request(change, run)]), run
+
+
 def cancel_run(change: Change, run: Run) -> Decision[Run]:
     """Cancel one run: end it if it has not begun, ask it to stop if it has."""
     definition, progress = change.schedule
@@ -346,7 +375,7 @@ def cancel_run(change: Change, run: Run) -> Decision[Run]:
         raise Conflict(words, code="not_possible", details={"state": run.status})
     if run.status == RunStatus.RUNNING:
         stopping = run._replace(stop=1)
-        return Writes(runs={run.id: stopping}), stopping
+        return Writes(runs={run.id: stopping}, columns=[_stop_request(change, run)]), stopping
     policy = policy_for_ending(definition.policy)
     writes = Writes(due_gone=[run_entry(definition, policy, run, change.now)])
     closed = run._replace(status=RunStatus.CANCELLED, finished=change.now, error="cancelled", fence=run.fence + 1)

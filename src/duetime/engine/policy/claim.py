@@ -19,12 +19,14 @@ from duetime.engine.model import (
     Schedule,
     ScheduleId,
     ScheduleState,
+    Trouble,
     WorkerId,
 )
 from duetime.engine.outcome import Failed
 from duetime.engine.policy.catch_up import LEAD, Answers, Occurring, Question, occurrences, without
 from duetime.engine.policy.decision import Change
 from duetime.engine.policy.finish import HeldRun, Reader, end_run, miss_untaken
+from duetime.engine.policy.incidents import event_of
 from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_from_json
 from duetime.engine.policy.pauses import resume
 from duetime.engine.policy.record import Finished, count_untaken, settle
@@ -125,7 +127,7 @@ def _plan_all(
             return
         except Exception as error:
             plan.writes.due_gone.append(entry.due)
-            mark_broken(plan.writes, progress, f"{type(error).__name__}: {error}")
+            mark_broken(plan.writes, entry.definition, progress, f"{type(error).__name__}: {error}")
             continue
         plan.writes.due_gone.append(entry.due)
         if entry.due.run == NO_RUN:
@@ -194,12 +196,13 @@ def _end_pause(plan: ClaimPlan, entry: DueItem, progress: Progress, entries: Seq
         plan.writes.due_gone.remove(entry.due)
         plan.postponed.append(_question(entry, progress)._replace(evaluate=error.evaluate))
     except Refused as refusal:
-        mark_broken(plan.writes, progress, refusal.message)
+        mark_broken(plan.writes, definition, progress, refusal.message)
     else:
         plan.writes.add(writes)
 
 
-def mark_broken(writes: Writes, progress: Progress, reason: str) -> None:
+def mark_broken(writes: Writes, definition: Definition, progress: Progress, reason: str) -> None:
+    writes.further += (event_of(definition, Policy(), Trouble.BROKEN, reason, None),)
     current = writes.progress_of(progress)
     writes.progress[current.schedule] = current._replace(
         state=ScheduleState.BROKEN, note=f"cannot be planned: {reason}; edit or delete it"
@@ -248,6 +251,8 @@ def _advance(plan: ClaimPlan, entry: DueItem, policy: Policy, occurring: Occurri
         missed = span_run(plan.new_id(), definition, occurring.missed, RunStatus.MISSED, reason, plan.now)
         plan.writes.new_runs.append(missed)
         progress = progress._replace(last_status=RunStatus.MISSED, last_error=reason, gap=None)
+        if not run:  # otherwise, the newest occurrence is caught up
+            plan.writes.further += (event_of(definition, policy, Trouble.MISSED, reason, missed),)
     for due in run:
         if policy.max_runs is not None and progress.run_count >= policy.max_runs:
             break

@@ -8,12 +8,33 @@ from typing import Final, NamedTuple, Protocol
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Definition, Progress, Run, RunId, RunStatus, Schedule, ScheduleId, ScheduleState
+from duetime.engine.model import (
+    Definition,
+    Progress,
+    Run,
+    RunId,
+    RunStatus,
+    Schedule,
+    ScheduleId,
+    ScheduleState,
+    Trouble,
+)
 from duetime.engine.outcome import Alert
 from duetime.engine.policy.catch_up import next_instant
-from duetime.engine.policy.follow_ups import alert, follow_ups
-from duetime.engine.policy.options import Overlap, Policy
-from duetime.engine.policy.rows import RunEvent, Writes, earliest_start, ended, run_entry, trigger_entry
+from duetime.engine.policy.follow_ups import MESSAGE_KEY, alert, follow_ups
+from duetime.engine.policy.incidents import ALERT_KEY, event_of
+from duetime.engine.policy.options import AlertMode, Overlap, Policy
+from duetime.engine.policy.rows import (
+    FurtherWrite,
+    IncidentEvent,
+    RunEvent,
+    Tombstone,
+    Writes,
+    earliest_start,
+    ended,
+    run_entry,
+    trigger_entry,
+)
 
 # Bound once: an enum lookup costs as much as a call, and every run ends here.
 _COMPLETED, _WAITING, _PAUSED = RunStatus.COMPLETED, RunStatus.WAITING, ScheduleState.PAUSED
@@ -58,6 +79,14 @@ class Reader(Protocol):
         """Return the time of a run's entry in the due queue, or of the trigger's entry for NO_RUN; None if there is no
         entry."""
 
+    def tombstone(self, schedule: ScheduleId) -> Tombstone | None:
+        """Return what is still stored of a deleted schedule."""
+
+    def is_key_taken(self, owner: str, key: str) -> bool: ...
+
+    def count_living(self, owner: str, most: int) -> int:
+        """Count the schedules of an owner that may still fire, up to `most`."""
+
     def ranges_beyond(self, schedule: ScheduleId, now: Instant) -> list[Run]:
         """Return the ranges of missed or skipped occurrences that extend beyond `now`."""
 
@@ -84,6 +113,7 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
         failures = max(1, failures) if was_retried else failures + 1  # a run that fails once more is one failed run
         recurs = progress.state == ScheduleState.ACTIVE and progress.next is not None
         paused = recurs and 0 < policy.pause_after <= failures
+        _note_failure(writes, held.definition, policy, closed)
     last_run = progress.last_run if closed.started is None else closed.started
     untaken = progress.untaken
     if held.run.status == _WAITING and held.run.holder is None:
@@ -107,6 +137,15 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
     elif progress.next is None and progress.state == _PAUSED and not progress.active:
         progress = end_pause(writes, progress, reader)
     writes.progress[progress.schedule] = ended(progress)
+
+
+def _note_failure(writes: Writes, definition: Definition, policy: Policy, closed: Run) -> None:
+    """Note that a run failed, unless it was to tell the owner of an earlier failure."""
+    if definition.key.startswith(ALERT_KEY):
+        return
+    trouble = Trouble.UNDELIVERED if definition.key.startswith(MESSAGE_KEY) else Trouble.FAILED
+    text = closed.error or f"It ended as {closed.status}."
+    writes.further += (event_of(definition, policy, trouble, text, closed),)
 
 
 def end_pause(writes: Writes, progress: Progress, reader: Reader) -> Progress:
@@ -134,6 +173,7 @@ def miss_untaken(writes: Writes, held: HeldRun, policy: Policy, now: Instant, re
             writes.due_new.append(trigger_entry(held.definition, policy, counted.next))
     writes.progress[run.schedule] = counted
     writes.due_gone.append(run_entry(held.definition, policy, run, now))
+    writes.further += (event_of(held.definition, policy, Trouble.UNTAKEN, NOT_TAKEN, run),)
     end_run(writes, held, policy, missed, now, reader)
 
 
@@ -154,8 +194,12 @@ def pause_and_alert(
     """Pause a schedule automatically and alert its owner: nothing starts until a person resumes it, so a person has to
     know. The alert is sent once, because a paused schedule does not reach this function again."""
     text = f"{closed.name} is {note}. The latest error: {closed.error or closed.status}"
-    news = Alert(f"run:{closed.id}.{closed.fence}:paused", f"{closed.name} is paused", text)
-    writes.follow_ups.append(alert(definition.owner, news, policy.deliver_to, closed))
+    if policy.deliver_to is None:
+        writes.further += (event_of(definition, policy, Trouble.PAUSED, text, closed),)
+    else:
+        news = Alert(f"run:{closed.id}.{closed.fence}:paused", f"{closed.name} is paused", text)
+        writes.follow_ups.append(alert(definition.owner, news, policy.deliver_to, closed))
+        writes.further = tuple(_without_alert(each, definition.id) for each in writes.further)
     writes.withdraw(progress.schedule)
     return progress._replace(state=ScheduleState.PAUSED, note=note)
 
@@ -206,3 +250,10 @@ def _next_queued(writes: Writes, schedule: ScheduleId, reader: Reader, *, asked_
         if open_ and (not asked_for or run.expires is not None):
             return run
     return None
+
+
+def _without_alert(write: FurtherWrite, schedule: ScheduleId) -> FurtherWrite:
+    """Keep the owner from being told of a failure twice, because a message about the pause names it, too."""
+    if isinstance(write, IncidentEvent) and write.schedule == schedule:
+        return write._replace(alert=AlertMode.OFF)
+    return write

@@ -25,6 +25,8 @@ from duetime.engine.triggers import OnceTrigger, trigger_to_json
 
 GONE = "~gone-"
 """Key prefix of deleted schedules."""
+MESSAGE_KEY = "~run:"
+"""Key prefix of the messages about the ends of runs."""
 NO_PAYLOAD = "null"
 """What is kept of the payload by default when a schedule is deleted: nothing."""
 
@@ -50,7 +52,7 @@ class Messenger:
 def message_key(run: Run) -> str:
     """Return the key of the message about the end of a run: a run that is retried manually ends again under another
     fence."""
-    return f"~run:{run.id}.{run.fence}"
+    return f"{MESSAGE_KEY}{run.id}.{run.fence}"
 
 
 def follow_ups(definition: Definition, policy: Policy, run: Run, now: Instant) -> Iterator[FollowUp]:

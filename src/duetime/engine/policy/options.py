@@ -73,6 +73,12 @@ class NotifyOn(StrEnum):
     SUCCESS = "success"
 
 
+class AlertMode(StrEnum):
+    FIRST = "first"  # when something goes wrong for the first time, and when it goes well again
+    EVERY = "every"  # also every further time
+    OFF = "off"
+
+
 class OptionRule(NamedTuple):
     """The values that an option accepts. Durations and their bounds are in microseconds."""
 
@@ -135,6 +141,8 @@ class Policy:
     deliver_to: str | None = _option(None, OptionRule("topic"))
     """The topic that receives a message about the end of each run."""
     notify_on: str = _choice(NotifyOn.ALWAYS)
+    alert: str = _choice(AlertMode.FIRST)
+    """When the owner is told that something is wrong with the schedule."""
     callbacks: tuple[Callback, ...] = _option((), OptionRule("callbacks"))
     untaken: str = _choice(Untaken.REPLACE)
     expire_after: int | None = _duration(None, SECOND, 365 * DAY)

@@ -21,6 +21,7 @@ from duetime.engine.model import (
     RunStatus,
     ScheduleId,
     ScheduleState,
+    Trouble,
     WorkerId,
     lane_of,
 )
@@ -239,6 +240,43 @@ class RunEvent(NamedTuple):
     run: Run
 
 
+class IncidentEvent(NamedTuple):
+    """Something that went wrong with a schedule. It opens an incident, or counts for the open one with its cause."""
+
+    schedule: ScheduleId
+    owner: str
+    trouble: Trouble
+    cause: str
+    text: str
+    run: RunId | None
+    alert: str
+    """When the owner is told: see `AlertMode`."""
+
+
+class Tombstone(NamedTuple):
+    """What a delete takes from a schedule, until it is restored or a day has passed."""
+
+    schedule: ScheduleId
+    payload: str
+    key: str
+    deleted: Instant
+
+
+class IncidentMark(NamedTuple):
+    """The incident whose latest run somebody has dismissed or, with `is_open`, put back on the list."""
+
+    run: RunId
+    is_open: bool
+    actor: str | None
+
+
+class TombstoneGone(NamedTuple):
+    schedule: ScheduleId
+
+
+FurtherWrite: TypeAlias = IncidentEvent | IncidentMark | Tombstone | TombstoneGone
+
+
 class RunColumn(NamedTuple):
     """A column that few runs use and that is written only for those.
 
@@ -246,9 +284,11 @@ class RunColumn(NamedTuple):
     `traceback`: that of the exception with which the run failed; None if the run starts again and an attempt keeps it.
     `payload`: the input of a new run that differs from its schedule's.
     `actor`: who started the run manually, and wrote its own input: see `engine.actor`.
+    `stop_request`: when somebody asked the run to stop, and who: see `engine.store.RunStopRequest`.
+    `deadline`: when the run is asked to stop by itself, because somebody shortened its time.
     """
 
-    name: Literal["spared", "traceback", "payload", "actor"]
+    name: Literal["spared", "traceback", "payload", "actor", "stop_request", "deadline"]
     value: int | str | None
     run: RunId
 
@@ -277,6 +317,8 @@ class Writes:
     """Messages and callbacks that this decision sends, such as the message about the end of a run."""
     queues: dict[ScheduleId, list[Run]] = field(default_factory=dict)
     """Not written: stored queues from which this batch releases several runs, so that each queue is read once."""
+    further: tuple[FurtherWrite, ...] = ()
+    """Rows that few decisions write: what went wrong, and what a delete takes from a schedule."""
     events: tuple[RunEvent, ...] = ()
     """Not written: runs whose end is announced to observers after the commit."""
     runs_gone: list[RunId] = field(default_factory=list)

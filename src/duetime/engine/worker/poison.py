@@ -95,7 +95,7 @@ def _halves(
 
 def _set_aside(change: Change, reason: str) -> Decision[None]:
     writes = Writes()
-    mark_broken(writes, change.schedule.progress, reason)
+    mark_broken(writes, *change.schedule, reason)
     return writes, None
 
 

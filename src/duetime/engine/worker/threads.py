@@ -11,6 +11,7 @@ from functools import partial
 from duetime.engine.clock import SECOND, Clock, Instant, StoreClock
 from duetime.engine.errors import TRANSIENT, DuetimeError, WorkerGone, describe
 from duetime.engine.kind import Kind, StopReason
+from duetime.engine.policy.restore import KEPT_AFTER_DELETE
 from duetime.engine.store import Store
 from duetime.engine.times import zones
 from duetime.engine.worker.claim_requests import LONGEST_SLEEP
@@ -33,6 +34,9 @@ TIDY_BATCH = 200
 TIDY_FIRST = 60.0
 TIDY_EVERY = 3600.0
 """Seconds between two checks for history that is too old."""
+
+TELL_EVERY = 3.0
+"""Seconds between two checks for incidents that owners are to be told of."""
 
 FOREVER = threading.TIMEOUT_MAX
 
@@ -92,7 +96,7 @@ class Engine:
         self._failed: float | None = None
         """When an exchange or a heartbeat failed last, until the store is available again."""
         self._next_tidy = clock.monotonic() + TIDY_FIRST
-        self._is_tidying = False
+        self._is_tidying, self._next_tell = False, 0.0
         self.failure: BaseException | None = None
         self.registered: Callable[[threading.Event], None] = lambda _stopping: None
         """Called once the worker is registered, before it runs anything, with the event that says that it stops."""
@@ -272,6 +276,7 @@ class Engine:
             try:
                 if self._store.wait(TIDY_PAUSE if self._is_tidying else WATCH_SECONDS):
                     self._notice()
+                self._tell()
                 self._tidy()
             except TRANSIENT:
                 self._stopping.wait(1.0)
@@ -279,12 +284,20 @@ class Engine:
                 self._fail(error)
                 return
 
+    def _tell(self) -> None:
+        """Create the messages about what went wrong, and about what went well again."""
+        monotonic = self._clock.monotonic()
+        if monotonic >= self._next_tell:
+            self._next_tell = monotonic + TELL_EVERY
+            self._store.tell_incidents(self._clock.now())
+
     def _tidy(self) -> None:
         """Delete history that is too old or too large, in small batches so that nobody has to wait for it."""
         monotonic = self._clock.monotonic()
         if monotonic < self._next_tidy:
             return
         now, deleted = self._clock.now(), 0
+        self._store.drop_tombstones(Instant(now - KEPT_AFTER_DELETE))
         if self.options.retention is not None:
             deleted = self._store.prune(Instant(now - int(self.options.retention * SECOND)), TIDY_BATCH)
         if self.options.stored_bytes is not None:

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import Conflict, DuetimeError, NotFound
 from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.policy.restore import KEPT_AFTER_DELETE, next_if_restored
 from duetime.engine.queries import no_schedule
 from duetime.engine.scopes import DELETE, WRITE
 from duetime.engine.store import ScheduleQuery
@@ -24,22 +26,30 @@ from duetime.service.operations.declaration import (
     OperationRequest,
     ScheduleReference,
     Time,
+    check_choice,
     read_time,
     read_time_of,
 )
+from duetime.service.operations.edit import EditSchedule, edit
+from duetime.service.operations.schedules import STATUSES
+from duetime.service.operations.shift import shifted_trigger
 from duetime.service.pauses import falls_into_pause
 from duetime.service.presenters import brief_view, instant_view
 from duetime.service.services import Call, pages_of
+from duetime.service.when import duration
 
 ACTIONS: Final[dict[str, str]] = {
     "pause": "paused",
     "resume": "resumed",
     "cancel": "cancelled",
     "delete": "deleted",
+    "restore": "restored",
 }
-"""The possible changes, each with its past participle for messages."""
+"""The possible changes of one schedule, each with its past participle for messages."""
+CHANGES: Final = {**ACTIONS, "shift": "shifted"}
+"""The possible changes of many."""
 FINAL: Final = {"cancel": "cancelling", "delete": "deleting"}
-"""Changes that cannot be undone, each with its gerund for messages."""
+"""Changes that end schedules, each with its gerund for messages."""
 MAX_NOTE_LENGTH: Final = 500
 Until = Annotated[Time | None, Field("When to resume automatically.", brief="Resumes then: monday 9am.")]
 Note = Annotated[str | None, Field("Why it is paused.", max_length=MAX_NOTE_LENGTH)]
@@ -77,9 +87,19 @@ class Cancel(ChangeRequest):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete(ChangeRequest):
     action: ClassVar[str] = "delete"
+    forever: Annotated[bool, Field("Drop what it did at once, so that it cannot be restored.")] = False
 
 
-REQUESTS: Final[dict[str, type[ChangeRequest]]] = {each.action: each for each in (Pause, Resume, Cancel, Delete)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore(ChangeRequest):
+    """A schedule that was cancelled, or deleted within the last day, and goes on from now."""
+
+    action: ClassVar[str] = "restore"
+
+
+REQUESTS: Final[dict[str, type[ChangeRequest]]] = {
+    each.action: each for each in (Pause, Resume, Cancel, Delete, Restore)
+}
 
 
 class Changed(NamedTuple):
@@ -107,16 +127,19 @@ class _Effect(NamedTuple):
     until: Instant | None = None
     note: str | None = None
     requested: Instant | None = None
+    forever: bool = False
+    shift: timedelta | None = None
 
 
 def change(call: Call, request: ChangeRequest) -> Answer[Changed]:
-    """Pause, resume, cancel or delete a schedule."""
+    """Pause, resume, cancel, delete or restore a schedule."""
     until, note = (request.until, request.note) if isinstance(request, Pause) else (None, None)
-    effect = _Effect(request.action, read_time(call, until, "until"), note)
+    forever = isinstance(request, Delete) and request.forever
+    effect = _Effect(request.action, read_time(call, until, "until"), note, forever=forever)
     changed = _change(call, request.schedule, effect, request.kind, include_gone=request.include_gone)
     if not is_stored(changed.schedule.definition):  # its limits and pauses are those of the service that keeps it
         return Answer(changed)
-    if request.action == "resume":
+    if request.action in ("resume", "restore"):
         changed = changed._replace(limits=call.services.limits(changed.schedule))
     elif request.action == "pause":
         ends = changed.schedule.definition.resume_at
@@ -129,8 +152,10 @@ def _change(
 ) -> Changed:
     if isinstance(reference, Schedule):
         return _change_here(call, reference, effect)
+    if effect.action == "restore":
+        return _change_here(call, find_restorable(call, reference, kind), effect)
     try:
-        schedule = find_schedule(call.scheduler, call.caller, reference, kind)
+        schedule = find_schedule(call.scheduler, call.caller, reference, kind, deleted=effect.forever)
     except (NotFound, Conflict) as error:
         if error.code not in (NotFound.code, KEPT_ELSEWHERE):
             raise
@@ -166,11 +191,43 @@ def _change_here(call: Call, schedule: Schedule, effect: _Effect) -> Changed:
             changed = scheduler.resume(caller, schedule)
         case "cancel":
             changed = scheduler.cancel(caller, schedule)
+        case "restore":
+            refuse_many(caller, "restore schedules", "ask a person to do it")
+            changed = scheduler.restore(caller, schedule)
+        case "shift":
+            assert effect.shift is not None
+            changed = edit(
+                call, EditSchedule(schedule=schedule, trigger=shifted_trigger(schedule, effect.shift))
+            ).value[0]
         case _:
-            scheduler.delete(caller, schedule)
+            scheduler.delete(caller, schedule, forever=effect.forever)
             return Changed(id, schedule)
     already = changed.definition == schedule.definition and changed.progress.state == schedule.progress.state
     return Changed(id, changed, already=already)
+
+
+def find_restorable(call: Call, reference: str | int, kind: str | None = None) -> Schedule:
+    """Return a cancelled or deleted schedule by its id or, unlike other lookups, by the name of a deleted one."""
+    name = str(reference).strip()
+    gone = [each for each in _restorable(call, kind, None) if each.definition.name == name]
+    if len(gone) == 1:
+        return gone[0]
+    if gone:
+        ids = ", ".join(each.definition.public_id for each in gone)
+        raise refuse("ambiguous", f"{name[:60]!r} could mean {len(gone)} schedules; give the id of one of these: {ids}")
+    return find(call, reference, kind, deleted=True)
+
+
+def _restorable(call: Call, kind: str | None, subject: str | None) -> Iterator[Schedule]:
+    """Yield the caller's schedules that were deleted within a day, and then cancelled ones."""
+    owner = call.caller.owner
+    for each in call.scheduler.store.deleted_schedules(owner, Instant(call.now - KEPT_AFTER_DELETE), MAX_CHANGED):
+        definition = each.definition
+        if call.serves(definition.kind) and kind in (None, definition.kind) and subject in (None, definition.subject):
+            yield each
+    query = ScheduleQuery(owner=owner, kind=kind, subject=subject, status="cancelled", limit=500, count_to=0)
+    for page in pages_of(call.scheduler.search, call.caller, query):
+        yield from (each for each in page.items if call.serves(each.definition.kind))
 
 
 # Changes of many schedules.
@@ -187,7 +244,33 @@ _MATCHING: Final = {"pause": (ScheduleState.ACTIVE,), "resume": (ScheduleState.P
 class ChangeMany(OperationRequest):
     """A change of the schedules in `ids`, of those of the caller that match a filter, or of all of the caller's."""
 
-    action: Annotated[str, Field("What is done with them.", choices=tuple(ACTIONS))]
+    action: Annotated[
+        str,
+        Field(
+            "What is done with them. `cancel` ends them and keeps them in lists; `delete` removes them; `restore` "
+            "takes back either, a delete for a day; `shift` moves their times.",
+            brief="Cancelled ones stay in lists, deleted ones do not; both can come back.",
+            choices=tuple(CHANGES),
+        ),
+    ]
+    shift: Annotated[
+        str | None,
+        Field("For shift: how much later, such as 30m, or -30m for earlier.", brief="Later by 30m, or -30m."),
+    ] = None
+    status: Annotated[
+        str | None,
+        Field(
+            "Filter by status, such as paused or failed; `finished`: will not fire again.",
+            brief="Only these; finished: ended.",
+            max_length=200,
+        ),
+    ] = None
+    older_than: Annotated[
+        str | None,
+        Field(
+            "Only those that neither ran nor changed for this long, such as 1d.", brief="Idle for 1d.", max_length=200
+        ),
+    ] = None
     ids: Annotated[
         Sequence[str | int],
         Field("Ids or names, instead of a filter.", brief="Ids of any kind, or names.", max_items=MAX_NAMED),
@@ -258,13 +341,15 @@ def change_many(call: Call, request: ChangeMany) -> Answer[BulkChange]:
     cancel or delete is final, so it requires the number of schedules that match, unless a person has seen them."""
     _check(call, request)
     read_time(call, request.until, "until")  # one that cannot be read is refused before anything is looked for
-    effect = _Effect(request.action, None, request.note, call.scheduler.clock.now())
+    effect = _Effect(request.action, None, request.note, call.now, shift=_read_shift(request))
     targets, failed = _targets(call, request)
     if not request.dry_run:
         _check_count(request, len(targets))
     ends = [read_time_of(call, each.schedule, request.until, "until") for each in targets]
     if request.action == "pause":
         _add_effects(targets, ends, call.zone)
+    elif request.dry_run:
+        targets = _with_next_times(call, targets, effect, failed)
     number = 0
     for target, end in () if request.dry_run else zip(targets, ends, strict=True):
         try:
@@ -281,16 +366,52 @@ def change_many(call: Call, request: ChangeMany) -> Answer[BulkChange]:
 def _check(call: Call, request: ChangeMany) -> None:
     action = DELETE if request.action in FINAL else WRITE
     refuse_many(call.caller, "change many schedules", "change them one by one", action)
-    if request.action not in ACTIONS:
-        raise refuse("invalid", f"action: must be one of {', '.join(ACTIONS)}", "action")
+    if request.action not in CHANGES:
+        raise refuse("invalid", f"action: must be one of {', '.join(CHANGES)}", "action")
+    if (request.action == "shift") != (request.shift is not None):
+        raise refuse("invalid", "shift: belongs to the action shift, which needs it, such as 30m", "shift")
     if request.action != "pause" and (request.until is not None or request.note is not None):
         raise refuse("invalid", "until: belongs to the action pause; leave it out", "until")
     check_kind(request.kind)
-    is_filtered = any(each is not None for each in (request.kind, request.topic, request.label))
+    filters = (request.kind, request.topic, request.label, request.status, request.older_than)
+    is_filtered = any(each is not None for each in filters)
     if not all(type(each) in (str, int) for each in request.ids):
         raise refuse("invalid", 'ids: a list of ids or names, such as ["job_5_1770000000", 12]', "ids")
     if [bool(request.ids), is_filtered, request.everything].count(True) != 1:
-        raise refuse("invalid", "ids: give either ids, or a filter (kind, topic, label), or all", "ids")
+        raise refuse(
+            "invalid", "ids: give either ids, or a filter (kind, topic, label, status, older_than), or all", "ids"
+        )
+
+
+def _read_shift(request: ChangeMany) -> timedelta | None:
+    if request.shift is None:
+        return None
+    text = request.shift.strip()
+    length = timedelta(microseconds=duration(text.lstrip("+-"), "shift"))
+    return -length if text.startswith("-") else length
+
+
+def _with_next_times(
+    call: Call, targets: Sequence[Target], effect: _Effect, failed: list[dict[str, Any]]
+) -> list[Target]:
+    """Add to the rows what would change: the next time that would be lost, moved or restored. Add to `failed` what
+    cannot be restored."""
+    possible = []
+    for target in targets:
+        target.row.update(brief_view(target.schedule, call.zone))
+        following = target.schedule.progress.next
+        if effect.action == "restore":
+            try:
+                following = next_if_restored(*target.schedule, call.now)
+            except DuetimeError as error:
+                failed.append({**target.row, "error": error.message})
+                continue
+            target.row["next_run"] = instant_view(following, call.zone)
+        elif effect.shift is not None and following is not None:
+            moved = Instant(following + effect.shift // timedelta(microseconds=1))
+            target.row["moves_to"] = instant_view(moved, call.zone)
+        possible.append(target)
+    return possible
 
 
 def _add_effects(targets: Sequence[Target], ends: Sequence[Instant | None], zone: str) -> None:
@@ -315,14 +436,16 @@ def _check_count(request: ChangeMany, matched: int) -> None:
 
 def _targets(call: Call, request: ChangeMany) -> tuple[list[Target], list[dict[str, Any]]]:
     if request.ids:
-        return _find_each(call, request.ids)
+        return _find_each(call, request.ids, restorable=request.action == "restore")
     targets = {target.id: target for target in _matching(call, request)}
     if len(targets) > MAX_CHANGED:
         raise refuse("invalid", f"ids: more than {MAX_CHANGED} match; narrow it down with kind, topic or label", "ids")
     return list(targets.values()), []
 
 
-def _find_each(call: Call, ids: Sequence[str | int]) -> tuple[list[Target], list[dict[str, Any]]]:
+def _find_each(
+    call: Call, ids: Sequence[str | int], *, restorable: bool = False
+) -> tuple[list[Target], list[dict[str, Any]]]:
     """Find each schedule once."""
     if len(ids) > MAX_CHANGED:
         raise refuse("invalid", f"ids: at most {MAX_CHANGED}", "ids")
@@ -331,7 +454,7 @@ def _find_each(call: Call, ids: Sequence[str | int]) -> tuple[list[Target], list
     outside: dict[str, Schedule] | None = None
     for id in dict.fromkeys(ids):
         try:
-            schedule = find(call, id)
+            schedule = find_restorable(call, id) if restorable else find(call, id)
         except DuetimeError as error:
             if outside is None and error.code == KEPT_ELSEWHERE:
                 outside = {each.definition.public_id: each for each in kept_outside(call)}
@@ -351,26 +474,43 @@ def kept_outside(call: Call, kind: str | None = None) -> list[Schedule]:
     return [schedule for outside in services for schedule in outside.schedules(call.caller)]
 
 
-def _matching(call: Call, request: ChangeMany) -> Iterator[Target]:
-    """Yield the schedules that a filter matches, at most one more than may be changed."""
-    states, number = _MATCHING.get(request.action), 0
+def _candidates(call: Call, request: ChangeMany) -> Iterator[Schedule]:
+    """Yield the schedules of the caller with the status that was chosen or, if none was, that the action is for."""
+    if request.action == "restore":
+        for each in _restorable(call, request.kind, request.topic):
+            if request.label in (None, each.definition.name):
+                yield each
+        return
+    status = "over" if request.status == "finished" else check_choice("status", request.status, STATUSES) or "living"
     query = ScheduleQuery(
         owner=call.caller.owner,
         kind=request.kind,
         subject=request.topic,
         name=request.label,
-        status="living",
+        status=status,
         limit=500,
         count_to=0,
     )
     for page in pages_of(call.scheduler.search, call.caller, query):
-        for each in page.items:
-            fits = call.serves(each.definition.kind) and (states is None or each.progress.state in states)
-            if fits and number <= MAX_CHANGED:
-                number += 1
-                yield Target(each.definition.public_id, candidate(each), each)
-        if number > MAX_CHANGED:
-            return
+        yield from page.items
+
+
+def _matching(call: Call, request: ChangeMany) -> Iterator[Target]:
+    """Yield the schedules that a filter matches, at most one more than may be changed."""
+    states = _MATCHING.get(request.action)
+    idle = None if request.older_than is None else Instant(call.now - duration(request.older_than, "older_than"))
+    number = 0
+    for each in _candidates(call, request):
+        definition, progress = each
+        fits = call.serves(definition.kind) and (states is None or progress.state in states)
+        fits = fits and (idle is None or max(definition.updated, progress.last_run or 0) <= idle)
+        if fits:
+            number += 1
+            yield Target(definition.public_id, candidate(each), each)
+            if number > MAX_CHANGED:
+                return
+    if request.action == "restore" or request.status is not None or idle is not None:
+        return
     for each in kept_outside(call, request.kind):
         definition, fits = each.definition, states is None or each.progress.state in states
         if fits and request.topic in (None, definition.subject) and request.label in (None, definition.name):

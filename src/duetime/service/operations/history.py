@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 from duetime.engine.clock import SECOND, Instant
@@ -24,6 +24,7 @@ from duetime.engine.model import (
 from duetime.engine.policy.follow_ups import message_key
 from duetime.engine.queries import no_run
 from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery, Store
+from duetime.engine.times import clock_local
 from duetime.service.lookup import find
 from duetime.service.masking import LONGEST, masked, masked_payload, shortened
 from duetime.service.operations.declaration import (
@@ -47,6 +48,7 @@ from duetime.service.presenters import (
     run_shape,
 )
 from duetime.service.services import Call
+from duetime.service.text import COUNTED
 from duetime.settings.sections import INBOX
 
 STATUSES: Final = (*(status.value for status in RunStatus), "live")
@@ -67,10 +69,10 @@ class History(PagedRequest):
     status: Annotated[
         str | None,
         Field(
-            "The status; `failed` includes lost runs, `live` is every run that has not ended. `missed` and `skipped` "
-            "runs were due but did not run, and say why.",
-            brief="Only these; live: not over.",
-            choices=STATUSES,
+            "One or more statuses with commas, such as failed,missed. `failed` includes lost runs, `live` is every run "
+            "that has not ended. `missed` and `skipped` runs were due but did not run, and say why.",
+            brief="Such as failed,missed; live: not over.",
+            max_length=200,
         ),
     ] = None
     since: Annotated[
@@ -96,21 +98,67 @@ class ShowRun(OperationRequest):
 
 
 def history(call: Call, request: History) -> Answer[Page[Run]]:
-    """Return runs with their outcomes. Notes say which failures are not recorded in this store."""
-    check_choice("status", request.status, STATUSES)
-    reference = request.schedule
-    schedule = None if reference is None else find(call, reference, deleted=True).definition.id
+    """Return runs with their outcomes. Notes say which failures are not recorded in this store, and what a history
+    without a match has instead."""
+    query = _query(call, request)
+    page = call.scheduler.runs(call.caller, query)
+    notes = [*(call.services.failure_notes(request.kind) if request.schedule is None else ())]
+    if not page.items and request.cursor is None and request.count_to != 0:
+        notes.append(_nothing_found(_count_by_status(call, query), query, call.zone))
+    return Answer(page, (), notes)
+
+
+def history_facts(call: Call, request: History) -> View:
+    """Return the window of a history as it was understood, and the number of its runs by status, whatever statuses
+    were chosen."""
+    query = _query(call, request)
+    window = {"from": moment_view(query.due_from, call.zone), "to": moment_view(query.due_to, call.zone)}
+    window = {name: value for name, value in window.items() if value is not None}
+    return {**({"window": window} if window else {}), "counts": _count_by_status(call, query)}
+
+
+def _query(call: Call, request: History) -> RunQuery:
+    statuses, reference = _read_statuses(request.status), request.schedule
     since, until = read_range(call, request.since, request.until, ("from", "to"), past=True)
-    query = RunQuery(
+    return RunQuery(
         **request.query(call),
-        schedule=schedule,
-        status=FAILED_OR_LOST if request.status == RunStatus.FAILED else request.status,
+        schedule=None if reference is None else find(call, reference, deleted=True).definition.id,
+        status=_single(statuses),
+        statuses=statuses if len(statuses) > 1 else (),
         due_from=since,
         due_to=until,
         most_bytes=request.max_bytes,
     )
-    page = call.scheduler.runs(call.caller, query)
-    return Answer(page, (), call.services.failure_notes(request.kind) if schedule is None else ())
+
+
+def _count_by_status(call: Call, query: RunQuery) -> dict[str, int]:
+    every_status = replace(query, status=None, statuses=(), cursor=None, count_to=COUNTED)
+    return call.scheduler.run_counts(call.caller, every_status)
+
+
+def _read_statuses(text: str | None) -> tuple[str, ...]:
+    """Return the statuses of a list with commas, in the form in which they are stored."""
+    statuses = [] if text is None else [part.strip() for part in text.split(",")]
+    for each in statuses:
+        check_choice("status", each, STATUSES)
+    if len(statuses) == 1:
+        return tuple(statuses)
+    wide = {RunStatus.FAILED: (RunStatus.FAILED, RunStatus.LOST), "live": tuple(LIVE)}
+    return tuple(dict.fromkeys(each for status in statuses for each in wide.get(status, (status,))))
+
+
+def _single(statuses: Sequence[str]) -> str | None:
+    if len(statuses) != 1:
+        return None
+    return FAILED_OR_LOST if statuses[0] == RunStatus.FAILED else statuses[0]
+
+
+def _nothing_found(counts: Mapping[str, int], query: RunQuery, zone: str) -> str:
+    """Return what an empty history has instead, so that nobody takes a wrong filter for good news."""
+    bounds = [("from", query.due_from), ("until", query.due_to)]
+    window = "".join(f" {word} {clock_local(each, zone)}" for word, each in bounds if each is not None)
+    others = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+    return f"No run matches{window}. " + (f"Those with other statuses: {others}." if others else "Nothing ran.")
 
 
 def show_run(call: Call, request: ShowRun) -> Answer[Run]:
@@ -152,8 +200,8 @@ def _outcome(call: Call, run: Run, ids: Mapping[ScheduleId, str], longest: int) 
         "cost": view["cost"],
         "deliveries": deliveries_of(call, run),
     }
-    if run.stop and run.status in LIVE:
-        row["stop_requested"] = True
+    if (request := _stop_request(call, run)) is not None:
+        row["stop_requested"] = request
     if run.last is not None:
         last = instant_view(run.last, call.zone)
         row |= {"last": last, **{name: view[name] for name in ("occurrences", "at_least")}}
@@ -217,6 +265,7 @@ def run_details(call: Call, run: Run) -> View:
         "payload": None if schedule is None else payload_shown(schedule.definition),
         "own_payload": own.payload is not None,
         "started_by": actor_view(own.actor),
+        "stop_request": _stop_request(call, run),
         "payload_changed": _changed_since(schedule, run),
         "late_seconds": late_seconds(run, attempts),
         "next_attempt": moment_view(next_attempt(call, run), zone),
@@ -224,6 +273,15 @@ def run_details(call: Call, run: Run) -> View:
         "previous_run": previous,
         "following_run": following,
     }
+
+
+def _stop_request(call: Call, run: Run) -> View | None:
+    """Return who asked a run to stop and when, also if it went on to its end."""
+    request = call.scheduler.store.stop_request(run.id)
+    if request is None:
+        return None
+    view = {"at": instant_view(request.at, call.zone), "by": actor_view(request.actor)}
+    return view if request.deadline is None else {**view, "deadline": instant_view(request.deadline, call.zone)}
 
 
 def attempt_details(attempt: Attempt, zone: str) -> View:

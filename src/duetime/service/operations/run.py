@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, NamedTuple
 
+from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.model import LIVE, Cause, Definition, Run, RunId, RunStatus, Schedule, ScheduleState
@@ -21,6 +22,7 @@ from duetime.service.operations.declaration import Answer, Field, OperationReque
 from duetime.service.operations.history import ShowRun, show_run
 from duetime.service.presenters import instant_view, trigger_shape
 from duetime.service.services import Call
+from duetime.service.when import duration
 
 InputFields = Annotated[
     Mapping[str, Any] | None,
@@ -141,7 +143,10 @@ _NAMED: Final = 20
 """Maximum number of runs that a confirmation names one by one."""
 _IN_TURN: Final = (RunStatus.QUEUED, RunStatus.PENDING, RunStatus.WAITING, RunStatus.RUNNING)
 """Queued runs come first, because the end of an active run starts the next of them."""
-_NOT_YET: Final = "It has not ended yet: a task ends when it checks for the request, or at its timeout."
+_NOT_YET: Final = (
+    "It has not ended yet: a task ends when it checks for the request, or at its timeout. One that runs in a "
+    "process of its own (isolation process) is ended at once."
+)
 
 
 class StoppedRuns(NamedTuple):
@@ -161,6 +166,10 @@ class Stop(OperationRequest):
         ScheduleReference | None, Field("Its id or name.", brief="Id of any kind, such as 5, or a name.")
     ] = None
     run: Annotated[int | None, Field("One run of it.", brief="Or one run of it.", name="run_id")] = None
+    after: Annotated[
+        str | None,
+        Field("Stop it only when it has run this long, such as 10m.", brief="Once it ran 10m.", max_length=200),
+    ] = None
     kind: str | None = None
     """The only kind of schedule that is looked for."""
 
@@ -169,16 +178,22 @@ def stop(call: Call, request: Stop) -> Answer[StoppedRuns]:
     """Stop runs. One that has not begun ends at once; one that has begun is asked to stop."""
     if (request.schedule is None) == (request.run is None):
         raise refuse("invalid", "schedule: give either a schedule or a run to stop", "schedule")
+    if request.after is not None and request.run is None:
+        raise refuse("invalid", "after: is for one run; give its number", "after")
     if request.run is not None:
         one = ShowRun(run=request.run)
-        show_run(call, one)
-        call.scheduler.cancel_run(call.caller, request.run)
+        run = show_run(call, one).value
+        call.scheduler.cancel_run(call.caller, request.run, _deadline(run, request.after))
         run = show_run(call, one).value
         stopped = StoppedRuns([run], call.scheduler.schedule_of(call.caller, run))
     else:
         assert request.schedule is not None
         stopped = _stop_all(call, find(call, request.schedule, request.kind))
     return Answer(stopped, (), _sentences(stopped, call.zone))
+
+
+def _deadline(run: Run, after: str | None) -> Instant | None:
+    return None if after is None else Instant((run.started or run.due) + duration(after, "after"))
 
 
 def _stop_all(call: Call, schedule: Schedule) -> StoppedRuns:

@@ -8,18 +8,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from duetime.engine.clock import DAY, SECOND, Instant
+from duetime.engine.clock import DAY, HOUR, SECOND, Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL
-from duetime.engine.model import RunStatus, ScheduleState, WorkerRow
+from duetime.engine.model import RunStatus, Schedule, ScheduleState, WorkerRow
 from duetime.engine.redaction import without_password
 from duetime.engine.store import Health, ScheduleQuery
 from duetime.engine.store_interfaces import Timing
 from duetime.service.distribution import version
 from duetime.service.kind_spec import ScheduleWarning
+from duetime.service.masking import masked
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import MAX_LISTED_TEXT, History, history, outcomes
-from duetime.service.presenters import View, instant_view, worker_shape
+from duetime.service.operations.overview import untaken_runs
+from duetime.service.operations.schedules import ListSchedules, list_schedules
+from duetime.service.presenters import View, incident_shape, instant_view, moment_view, worker_shape
 from duetime.service.services import Call
 from duetime.service.warnings import EXPLANATIONS
 from duetime.service.workers import kinds_taken, living
@@ -30,6 +33,8 @@ WHEN_OFF: Final = (
     "what was missed."
 )
 _MOST_FAILURES: Final = 5
+_MOST_SHOWN: Final = 20
+"""Maximum number of incidents, waiting runs, long runs and paused schedules that are listed."""
 _LOOKED_AT: Final = 1000
 """Maximum number of schedules whose topics are listed."""
 _LIVING: Final = (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.BROKEN)
@@ -47,9 +52,11 @@ def status(call: Call) -> Answer[View]:
         status = services.hooks(kind).status(caller.owner)
         warnings += status.warnings
         kinds |= status.facts
+    codes = {each.code for each in warnings}
     view = {
         "now": instant_view(now, call.zone),
         "timezone": call.zone,
+        **_attention(call, now, bool(warnings)),
         "server": _server(call, now),
         "topics": _topics(call),
         **kinds,
@@ -57,9 +64,42 @@ def status(call: Call) -> Answer[View]:
         "failures_of_the_last_day": _failures(call, now),
         "when_off": WHEN_OFF,
         "warnings": [_explain(each) for each in warnings],
-        "warning_codes": dict(EXPLANATIONS),
+        "warning_codes": {code: text for code, text in EXPLANATIONS.items() if code in codes},
     }
     return Answer(view, warnings)
+
+
+def incidents(call: Call, limit: int = _MOST_SHOWN) -> Answer[list[View]]:
+    """Return what is wrong with schedules, the latest first."""
+    return Answer([incident_shape(each, call.zone) for each in call.scheduler.incidents(call.caller, limit)])
+
+
+def _attention(call: Call, now: Instant, is_warned: bool) -> View:
+    """Return what is wrong, what waits and since when, what runs for long, and what is paused."""
+    problems, waiting = incidents(call).value, untaken_runs(call).value.items[:_MOST_SHOWN]
+    running = history(call, History(status=RunStatus.RUNNING, limit=_LOOKED_AT, count_to=0)).value.items
+    long_runs = [run for run in running if run.started is not None and run.started < now - HOUR]
+    paused = list_schedules(call, ListSchedules(status="paused", limit=_MOST_SHOWN, count_to=0)).value.items
+    further = {
+        "waiting": [{"name": masked(each.name), "run_id": each.id, "since": instant_view(each.due, call.zone)}
+                    for each in waiting],
+        "long_runs": [{"name": masked(each.name), "run_id": each.id, "since": moment_view(each.started, call.zone)}
+                      for each in long_runs[:_MOST_SHOWN]],
+        "paused": [_paused(each, call.zone) for each in paused],
+    }  # fmt: skip
+    is_open = any(each["status"] == "open" for each in problems)
+    view = {"all_right": not (is_open or waiting or is_warned), "problems": problems}
+    return view | further
+
+
+def _paused(schedule: Schedule, zone: str) -> View:
+    definition, progress = schedule
+    view = {
+        "id": definition.public_id,
+        "name": masked(definition.name),
+        "until": moment_view(definition.resume_at, zone),
+    }
+    return view if progress.note is None else {**view, "note": masked(progress.note)}
 
 
 def workers(call: Call) -> Answer[list[WorkerRow]]:

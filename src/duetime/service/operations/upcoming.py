@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Annotated, NamedTuple
 
-from duetime.engine.clock import Instant
+from duetime.engine.clock import DAY, Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.policy.options import policy_from_json
@@ -26,7 +27,7 @@ from duetime.service.operations.declaration import (
     check_owner,
     read_range,
 )
-from duetime.service.presenters import View, coming_shape
+from duetime.service.presenters import View, coming_shape, instant_view, moment_view
 from duetime.service.services import Call, pages_of
 from duetime.service.warnings import ScheduleWarning
 
@@ -34,6 +35,8 @@ MOST_READ = 2000
 """Maximum number of schedules that are read for one list."""
 MOST_LATER = 20
 """Maximum number of schedules that are named because they have no row in a list that was cut."""
+MAX_TIMES = 5
+"""Maximum number of times that the row of one schedule has in a window of more than a day."""
 _PAGE = 200
 _MISSING = "Some times may be missing: so much is scheduled that not all of it was read. Ask for one kind or topic."
 _EXPENSIVE = "Some times are missing: the rules of some schedules take too many steps to evaluate."
@@ -43,7 +46,8 @@ Occurrence = tuple[Instant, Schedule]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListUpcoming(OperationRequest):
-    """What fires next, in time order."""
+    """What fires next, in time order. In a window of more than a day, each schedule has one row with its next times, so
+    that a frequent one does not hide the others."""
 
     start: Annotated[
         Time | None, Field("Only from this time on; by default, now.", brief="From then: tomorrow.", name="from")
@@ -71,11 +75,16 @@ class UpcomingTimes(NamedTuple):
     """Whether the window has further occurrences that are not among the rows."""
     later: list[View]
     """If so, the schedules without a row, each with its first time in the window."""
+    start: Instant | None
+    until: Instant | None
+    """The window, as far as one was given."""
 
     def facts(self, zone: str, warnings: Sequence[ScheduleWarning]) -> View:
         """Return the answer for programs."""
         facts = {"upcoming": self.rows, "count": len(self.rows), "more": self.more, "timezone": zone}
-        further = {"later": self.later, "warnings": [each.text for each in warnings]}
+        window = {"from": moment_view(self.start, zone), "until": moment_view(self.until, zone)}
+        window = {name: value for name, value in window.items() if value}
+        further = {"window": window, "later": self.later, "warnings": [each.text for each in warnings]}
         return facts | {name: value for name, value in further.items() if value}
 
 
@@ -87,6 +96,11 @@ class _Window(NamedTuple):
     until: Instant | None
     request: ListUpcoming
 
+    @property
+    def is_long(self) -> bool:
+        """Whether it lasts more than a day."""
+        return self.until is not None and self.until - (self.start or self.now) > DAY
+
 
 def upcoming(call: Call, request: ListUpcoming) -> Answer[UpcomingTimes]:
     """Return what fires in a window, each row with its owner and its topic. Warnings say why something may be
@@ -97,6 +111,8 @@ def upcoming(call: Call, request: ListUpcoming) -> Answer[UpcomingTimes]:
     window = _Window(call.now, *read_range(call, request.start, request.until, ("from", "until")), request)
     schedules, whole = _read(call, window)
     further, unread = _kept_outside(call, window)
+    if window.is_long:
+        return _by_schedule(call, window, [*schedules, *further], [*([] if whole else [_MISSING]), *unread])
     with step_budget(LIST_STEPS):
         occurrences, rest, evaluated = _first([*schedules, *further], window)
     warnings = ([] if whole else [_MISSING]) + ([] if evaluated else [_EXPENSIVE]) + unread
@@ -104,8 +120,30 @@ def upcoming(call: Call, request: ListUpcoming) -> Answer[UpcomingTimes]:
     beyond = sorted([*rows[request.count :], *later], key=_time)
     more = bool(beyond) or not whole or not evaluated
     first_rows = [row for _, row in rows[: request.count]]
-    times = UpcomingTimes(first_rows, more, _without(first_rows, [row for _, row in beyond]))
+    times = UpcomingTimes(first_rows, more, _without(first_rows, [row for _, row in beyond]), *window[1:3])
     return Answer(times, [ScheduleWarning("incomplete", text) for text in warnings])
+
+
+def _by_schedule(
+    call: Call, window: _Window, schedules: Sequence[Schedule], warnings: list[str]
+) -> Answer[UpcomingTimes]:
+    """Return one row for each schedule that fires in the window, with its first times there."""
+    rows: list[tuple[Instant, View]] = []
+    with step_budget(LIST_STEPS):
+        for schedule in schedules:
+            try:
+                times = list(islice(_instants_of(schedule, window), MAX_TIMES + 1))
+            except DuetimeError:
+                warnings = [*warnings, _EXPENSIVE] if _EXPENSIVE not in warnings else warnings
+                continue
+            if times:
+                views = [instant_view(each, call.zone) for each in times[:MAX_TIMES]]
+                further = {"more_times": True} if len(times) > MAX_TIMES else {}
+                rows.append((times[0], {**_row(call, times[0], schedule), "times": views, **further}))
+    rows.sort(key=_time)
+    count = window.request.count
+    upcoming = UpcomingTimes([row for _, row in rows[:count]], len(rows) > count or bool(warnings), [], *window[1:3])
+    return Answer(upcoming, [ScheduleWarning("incomplete", text) for text in warnings])
 
 
 def coming(call: Call, limit: int, until: Instant | None = None, **filters: str | None) -> list[Schedule]:

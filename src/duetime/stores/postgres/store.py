@@ -247,6 +247,7 @@ class PostgresStore(BaseStore):
             tombstones = tx.rows("prune_schedules", before, limit)[0][0]
             tx.send("forget_usage", before)
             tx.send("forget_spent", before)
+            tx.send("forget_incidents", before, before, before)
             return int(runs + tombstones) + len(tx.rows("prune_remotes", before, limit))
 
     def _delete_oldest(self, tx: Transaction, owner: str, before: Instant, limit: int, size: int) -> tuple[int, int]:

@@ -97,6 +97,12 @@ def _additions(numbers: Mapping[str, int], limits: Mapping[str, int]) -> list[An
     return columns("tnn", [(owner, number, limits.get(owner)) for owner, number in sorted(numbers.items())])
 
 
+_RUN_COLUMNS = {
+    "spared": "nn", "traceback": "tn", "payload": "tn", "actor": "tn", "stop_request": "tn", "deadline": "nn",
+}  # fmt: skip
+"""The columns that few runs use, with the types of their values and of the run: see `policy.rows.RunColumn`."""
+
+
 class PostgresTransaction(Transaction):
     """Buffers statements until a result is needed, and then sends them in one burst: a single round trip.
 
@@ -298,7 +304,7 @@ class PostgresTransaction(Transaction):
             self.send("update_schedules", *columns(_DEFINITION_UPDATES, updates))
 
     def _set_columns(self, values: Sequence[RunColumn]) -> None:
-        for name, shape in (("spared", "nn"), ("traceback", "tn"), ("payload", "tn"), ("actor", "tn")):
+        for name, shape in _RUN_COLUMNS.items():
             rows = [each[1:] for each in values if each.name == name]
             if rows:
                 self.send(f"set_{name}", *columns(shape, rows))
@@ -324,7 +330,7 @@ class PostgresTransaction(Transaction):
             ids = numbers(reports)
             self.send("report_runs", ids, texts(reports.values()), ids, worker)
         beaten = self.send("beat_worker", now, not_begun, worker)
-        stop, floor = self.send("stop_requests", worker), self.send("floor")
+        stop, floor = self.send("stop_requests", worker, now), self.send("floor")
         self.commit()
         return beat_of(stop.fetchall(), floor.fetchall()) if beaten.fetchall() else None
 

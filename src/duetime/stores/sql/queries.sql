@@ -59,6 +59,9 @@ SELECT r.*, r.payload, r.actor FROM runs r WHERE r.id = ?
 -- name: input_of_run
 SELECT payload, actor FROM runs WHERE id = ?
 
+-- name: stop_request_of_run
+SELECT stop_request, deadline FROM runs WHERE id = ?
+
 -- name: traceback_of_run
 SELECT traceback FROM runs WHERE id = ?
 
@@ -78,7 +81,7 @@ ORDER BY r.schedule, r.id
 
 -- name: stop_requests
 SELECT id FROM runs
-WHERE worker = ? AND stop = 1 AND status = 'running'
+WHERE worker = ? AND (stop = 1 OR deadline <= ?) AND status = 'running'
 
 -- name: oldest_queued
 -- As in the index of live runs.
@@ -265,3 +268,87 @@ SELECT settings FROM published
 -- name: publish
 INSERT INTO published (id, settings) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET settings = excluded.settings
 RETURNING 1
+
+-- name: note_incident
+-- An open incident with the same cause counts once more. Causes beyond a limit count as one.
+INSERT INTO incidents (owner, schedule, trouble, cause, text, run, first, last, number, alert, due)
+SELECT CAST(? AS text), CAST(? AS bigint), CAST(? AS text),
+  CASE WHEN (SELECT count(*) FROM incidents o WHERE o.schedule = ? AND o.recovered IS NULL AND o.cause <> ?) >= ?
+    THEN ? ELSE CAST(? AS text) END,
+  CAST(? AS text), CAST(? AS bigint), CAST(? AS bigint), CAST(? AS bigint), 1, CAST(? AS text), CAST(? AS bigint)
+WHERE true
+ON CONFLICT (schedule, cause) WHERE recovered IS NULL DO UPDATE SET
+  last = excluded.last, number = incidents.number + 1, text = excluded.text, run = excluded.run, alert = excluded.alert,
+  due = CASE WHEN excluded.alert = 'off' THEN NULL WHEN excluded.alert = 'every' AND incidents.resolved IS NULL
+    THEN excluded.due ELSE incidents.due END
+
+-- name: is_session
+SELECT session FROM workers WHERE id = ?
+
+-- name: end_incident
+-- What went well since is over, and so is what nobody wants any more. The owner hears of the former if it was told.
+UPDATE incidents SET recovered = ?,
+  due = CASE WHEN told IS NOT NULL AND resolved IS NULL AND alert <> 'off' AND ? = 1 THEN CAST(? AS bigint) END
+WHERE id = ? AND recovered IS NULL
+
+-- name: incidents_over
+SELECT i.id, CASE WHEN p.last_status = 'completed' AND p.state IN ('active', 'paused', 'ended') THEN 1 ELSE 0 END
+FROM incidents i JOIN progress p ON p.schedule = i.schedule
+WHERE i.recovered IS NULL AND (
+  p.state IN ('cancelled', 'deleted')
+  OR (p.failures = 0 AND p.last_status = 'completed' AND p.last_run > i.last)
+  OR (i.trouble IN ('paused', 'broken') AND p.state = 'active'))
+LIMIT 1000
+
+-- name: owners_to_tell
+SELECT DISTINCT owner FROM (SELECT owner FROM incidents WHERE due <= ? ORDER BY due LIMIT 1000) waiting ORDER BY owner
+
+-- name: last_told
+SELECT max(told) FROM incidents WHERE owner = ? AND told IS NOT NULL
+
+-- name: incidents_to_tell
+SELECT i.*, s.name, s.public_id FROM incidents i JOIN schedules s ON s.id = i.schedule
+WHERE i.owner = ? AND i.due <= ? ORDER BY i.id
+
+-- name: told_incident
+UPDATE incidents SET told = ?, reminders = reminders + ?, due = ? WHERE id = ?
+
+-- name: open_incidents
+-- Those of schedules that are gone end with the next look of a worker.
+SELECT i.*, s.name, s.public_id FROM incidents i JOIN schedules s ON s.id = i.schedule
+JOIN progress p ON p.schedule = i.schedule
+WHERE i.owner = ? AND i.recovered IS NULL AND p.state NOT IN ('cancelled', 'deleted') ORDER BY i.id DESC LIMIT ?
+
+-- name: all_open_incidents
+SELECT i.*, s.name, s.public_id FROM incidents i JOIN schedules s ON s.id = i.schedule
+JOIN progress p ON p.schedule = i.schedule
+WHERE i.recovered IS NULL AND p.state NOT IN ('cancelled', 'deleted') ORDER BY i.id DESC LIMIT ?
+
+-- name: resolve_incidents
+UPDATE incidents SET resolved = ?, actor = ?, due = NULL WHERE run = ? AND recovered IS NULL AND resolved IS NULL
+
+-- name: reopen_incidents
+UPDATE incidents SET resolved = NULL, actor = NULL, due = CASE WHEN alert = 'off' THEN NULL ELSE CAST(? AS bigint) END
+WHERE run = ? AND recovered IS NULL AND resolved IS NOT NULL
+
+-- name: forget_incidents
+DELETE FROM incidents WHERE recovered < ? OR (resolved < ? AND last < ?)
+
+-- name: insert_tombstone
+INSERT INTO tombstones (schedule, payload, key, deleted) VALUES (?, ?, ?, ?)
+
+-- name: tombstone
+SELECT schedule, payload, key, deleted FROM tombstones WHERE schedule = ?
+
+-- name: delete_tombstone
+DELETE FROM tombstones WHERE schedule = ?
+
+-- name: is_tombstone_older
+SELECT 1 FROM tombstones WHERE deleted < ? LIMIT 1
+
+-- name: forget_tombstones
+DELETE FROM tombstones WHERE deleted < ?
+
+-- name: deleted_schedules
+SELECT s.*, p.* FROM tombstones t JOIN schedules s ON s.id = t.schedule JOIN progress p ON p.schedule = s.id
+WHERE s.owner = ? AND t.deleted > ? ORDER BY t.deleted DESC, s.id DESC LIMIT ?

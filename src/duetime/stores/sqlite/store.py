@@ -265,6 +265,7 @@ class SqliteStore(BaseStore):
             self._writer.executemany(SQL["delete_progress"], gone)
             tx.rows("forget_usage", before)
             tx.rows("forget_spent", before)
+            tx.rows("forget_incidents", before, before, before)
             return len(runs) + len(gone) + len(tx.rows("prune_remotes", before, limit))
 
     def _delete_oldest(self, tx: Transaction, owner: str, before: Instant, limit: int, size: int) -> tuple[int, int]:

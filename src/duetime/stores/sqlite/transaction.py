@@ -267,7 +267,7 @@ class SqliteTransaction(Transaction):
         if self._db.total_changes() == before:
             return None
         self._db.executemany(SQL["report_run"], ((text, run, worker) for run, text in reports.items()))
-        return beat_of(self.rows("stop_requests", worker), self.rows("floor"))
+        return beat_of(self.rows("stop_requests", worker, now), self.rows("floor"))
 
     def announce(self) -> None:
         """Do nothing, because a commit changes `data_version`, which other processes watch."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import typer
@@ -12,7 +11,7 @@ import typer
 from duetime.engine.errors import Refused
 from duetime.service.errors import FAILED, NOT_FINISHED, refuse
 from duetime.service.lookup import is_stored, name_of, short_id
-from duetime.service.operations.change import ACTIONS, REQUESTS, ChangeRequest, Pause, change
+from duetime.service.operations.change import ACTIONS, REQUESTS, ChangeRequest, change
 from duetime.service.operations.create import CreateSchedule, create
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.edit import EditedSchedule, EditSchedule, edit
@@ -134,18 +133,16 @@ _ALREADY = {"pause": "Already paused:", "resume": "Not paused:", "cancel": "Alre
 """How a change is reported that changed nothing."""
 
 
-def change_one(
-    target: NamedSchedule, action: str, *, yes: bool = True, until: str | None = None, note: str | None = None
-) -> None:
-    """Pause, resume, cancel or delete a schedule, and print what was done. Without `yes`, ask a person first."""
+def change_one(target: NamedSchedule, action: str, *, yes: bool = True, **options: Any) -> None:
+    """Pause, resume, cancel, delete or restore a schedule, and print what was done. Without `yes`, ask a person first.
+    `options` are those of the request."""
     app, view, id, json_ = target
     if not yes and not json_ and is_interactive():
         name = _name_in_question(app, view, id)
-        if not agreed(f"{action.capitalize()} {clean(name)}? This cannot be undone."):
+        undo = "This cannot be undone." if options.get("forever") else "`duetime restore` brings it back for a day."
+        if not agreed(f"{action.capitalize()} {clean(name)}? {undo}"):
             return
-    request: ChangeRequest = REQUESTS[action](schedule=id, kind=view.kind)
-    if isinstance(request, Pause):
-        request = replace(request, until=until, note=note)
+    request: ChangeRequest = REQUESTS[action](schedule=id, kind=view.kind, **options)
     try:
         with _named(view.noun, id):
             changed = change(app.call, request).value
@@ -159,7 +156,8 @@ def change_one(
     verb = _ALREADY.get(request.action, verb) if changed.already else verb
     text = f"{verb} {short}  {clean(name_of(definition))}"
     if request.action == "delete":
-        still = f"Its runs can still be read: {again(app, 'history', short)}"
+        back = "" if options.get("forever") else f" Bring it back within a day: {again(app, 'restore', short)}"
+        still = f"Its runs can still be read: {again(app, 'history', short)}{back}"
         text = f"{text}. {still}" if is_stored(definition) else text
         output.print_result(json_, {"id": changed.id, "deleted": True}, text)
         return

@@ -33,6 +33,7 @@ Wait = Annotated[
 Until = Annotated[str | None, option("--until TIME", 'Resume automatically at this time: "monday 9am".')]
 Note = Annotated[str | None, option("--note TEXT", "Reason, shown with the schedule.")]
 Yes = Annotated[bool, option("--yes", "Do not ask for confirmation.")]
+Forever = Annotated[bool, option("--forever", "Drop what it did at once, so that it cannot be restored.")]
 Expected = Annotated[
     int | None, option("--expected N", "Number that you expect; where nobody can be asked, give this or --yes.")
 ]
@@ -115,12 +116,19 @@ def cancel(target: NamedSchedule) -> None:
 
 
 @one_schedule("Delete it; its history can still be read.")
-def delete(target: NamedSchedule, yes: Yes = False) -> None:
-    """Delete a {noun}, after a question on a terminal. Its history can still be read."""
-    _change(target, "delete", yes=yes)
+def delete(target: NamedSchedule, yes: Yes = False, forever: Forever = False) -> None:
+    """Delete a {noun}, after a question on a terminal. Its history can still be read, and `duetime restore` brings it
+    back for a day."""
+    _change(target, "delete", yes=yes, forever=forever)
 
 
-def _change(target: NamedSchedule, action: str, *, yes: bool = True, **options: str | None) -> None:
+@one_schedule("Restore it after it was cancelled or deleted.")
+def restore(target: NamedSchedule) -> None:
+    """Restore a {noun} that was cancelled, or deleted within the last day. It goes on from now."""
+    _change(target, "restore")
+
+
+def _change(target: NamedSchedule, action: str, *, yes: bool = True, **options: str | bool | None) -> None:
     from duetime.terminal.schedules.change import change_one
 
     change_one(target, action, yes=yes, **options)

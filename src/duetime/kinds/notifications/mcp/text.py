@@ -34,7 +34,7 @@ TIMES: dict[str, Schema] = {
 RRULE = text("FREQ=MONTHLY;BYDAY=-1FR.")
 CRON_WHEN = text("Instead of cron: every weekday at 8:30.")
 _LISTED = option_arguments("max_attempts", "timeout", "catch_up", "overlap", max_attempts=ATTEMPTS, overlap="allow")
-CRON_POLICY = _LISTED | options_argument(*_LISTED)
+CRON_POLICY = _LISTED | options_argument(*_LISTED, "untaken", "expire_after")  # no agent takes notifications
 RETRIES = {"max_attempts": _LISTED["max_attempts"]}
 ONCE_POLICY = {name: CRON_POLICY[name] for name in ("max_attempts", "timeout_seconds", "catch_up", "options")}
 IDEMPOTENCY = {"idempotency_key": KEY}

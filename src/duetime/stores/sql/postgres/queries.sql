@@ -374,6 +374,13 @@ UPDATE runs r SET payload = u.payload FROM unnest(?::text[], ?::bigint[]) AS u (
 -- name: set_actor
 UPDATE runs r SET actor = u.actor FROM unnest(?::text[], ?::bigint[]) AS u (actor, id) WHERE r.id = u.id
 
+-- name: set_stop_request
+UPDATE runs r SET stop_request = u.stop_request FROM unnest(?::text[], ?::bigint[]) AS u (stop_request, id)
+WHERE r.id = u.id
+
+-- name: set_deadline
+UPDATE runs r SET deadline = u.deadline FROM unnest(?::bigint[], ?::bigint[]) AS u (deadline, id) WHERE r.id = u.id
+
 -- name: schema_version
 SELECT value FROM meta WHERE key = 'schema'
 

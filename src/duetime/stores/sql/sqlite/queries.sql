@@ -237,6 +237,12 @@ UPDATE runs SET payload = ? WHERE id = ?
 -- name: set_actor
 UPDATE runs SET actor = ? WHERE id = ?
 
+-- name: set_stop_request
+UPDATE runs SET stop_request = ? WHERE id = ?
+
+-- name: set_deadline
+UPDATE runs SET deadline = ? WHERE id = ?
+
 -- name: prunable_runs
 -- Among the oldest rows only, so that a look that finds nothing costs the same in any history. What stays for now is not
 -- counted among them, or enough of it would keep all history for ever: runs that have not ended, and the open row of

@@ -1,0 +1,127 @@
+"""Incidents: what went wrong with a schedule, from the first time until it goes well again, and when its owner is told.
+
+The transaction that records a failure also writes the incident. `Store.tell_incidents` later creates the messages about
+it, so that the failures of many schedules become few messages, and each message exists once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from duetime.engine.clock import DAY, MINUTE, Instant
+from duetime.engine.model import Definition, Run, RunId, ScheduleId, Trouble
+from duetime.engine.policy.options import ALERTS, AlertMode, NotifyOn, Policy
+from duetime.engine.policy.rows import IncidentEvent, OwnerMessage
+
+ALERT_KEY: Final = "~incident:"
+"""Key prefix of the messages about incidents. A message that cannot be delivered is no incident itself."""
+ALERT_PAUSE: Final = 10 * MINUTE
+"""After a message about incidents, the owner gets no other for this time; what happens meanwhile is told together."""
+REMIND_AFTER: Final = DAY
+MAX_REMINDERS: Final = 7
+MAX_TEXT_LENGTH: Final = 500
+MAX_CAUSE_LENGTH: Final = 200
+MAX_OPEN_CAUSES: Final = 20
+"""Maximum number of open incidents of one schedule; further causes count as one."""
+MAX_INCIDENTS_LISTED: Final = 20
+"""Maximum number of incidents that one message lists."""
+OTHER_CAUSES: Final = "other causes"
+
+_CHANGING = re.compile(r"[0-9a-f]{8,}|[0-9]+|'[^']{0,200}'|\"[^\"]{0,200}\"", re.IGNORECASE)
+"""Parts of an error that differ from one time to the next: ids, numbers, times and quoted values."""
+
+
+class IncidentRow(NamedTuple):
+    """An incident as it is stored, with the name of its schedule."""
+
+    id: int
+    owner: str
+    schedule: ScheduleId
+    trouble: str
+    cause: str
+    text: str
+    run: RunId | None
+    first: Instant
+    last: Instant
+    number: int
+    alert: str
+    due: Instant | None
+    """When the owner is to be told next; None if there is nothing to tell."""
+    last_told: Instant | None
+    reminders: int
+    recovered: Instant | None
+    resolved: Instant | None
+    actor: str | None
+    """Who resolved it."""
+    name: str = ""
+    public_id: str = ""
+
+
+def cause_of(text: str) -> str:
+    """Return what stays the same in an error from one time to the next."""
+    return _CHANGING.sub("#", text)[:MAX_CAUSE_LENGTH]
+
+
+def event_of(definition: Definition, policy: Policy, trouble: Trouble, text: str, run: Run | None) -> IncidentEvent:
+    reported = policy.deliver_to is not None and policy.notify_on in (NotifyOn.FAILURE, NotifyOn.ALWAYS)
+    is_told = trouble in (Trouble.FAILED, Trouble.UNDELIVERED) and reported
+    return IncidentEvent(
+        definition.id,
+        definition.owner,
+        trouble,
+        f"{trouble}: {cause_of(text)}",
+        text[:MAX_TEXT_LENGTH],
+        None if run is None else run.id,
+        AlertMode.OFF if is_told else policy.alert,
+    )
+
+
+def next_due(incident: IncidentRow, now: Instant) -> Instant | None:
+    """Return when the owner is reminded of an incident after being told of it now."""
+    reminded = incident.last_told is not None and incident.reminders + 1 >= MAX_REMINDERS
+    if incident.recovered is not None or reminded:
+        return None
+    return Instant(now + REMIND_AFTER)
+
+
+def describe(incidents: Sequence[IncidentRow], now: Instant) -> OwnerMessage:
+    """Return the one message about the incidents of an owner. A schedule that stopped by itself is named once, although
+    its failure is an incident, too."""
+    stopped = {each.schedule for each in incidents if each.trouble in (Trouble.PAUSED, Trouble.BROKEN)}
+    incidents = [each for each in incidents if each.trouble != Trouble.FAILED or each.schedule not in stopped]
+    first = incidents[0]
+    all_well = all(each.recovered is not None for each in incidents)
+    if len(incidents) == 1:
+        title, text = _headline(first), "" if all_well else first.text
+    else:
+        title = f"{len(incidents)} problems are over" if all_well else f"{len(incidents)} problems need attention"
+        lines = [_line(each) for each in incidents[:MAX_INCIDENTS_LISTED]]
+        rest = len(incidents) - len(lines)
+        text = "\n".join([*lines, *([f"and {rest} more"] if rest else [])])
+    key = f"{ALERT_KEY}{first.id}.{now}"
+    tags = () if first.run is None else (f"run-{first.run}",)
+    return OwnerMessage(first.owner, key, ALERTS, title[:200], text or title, went_well=all_well, tags=tags)
+
+
+_HEADLINES: Final = {
+    Trouble.FAILED: "{} failed",
+    Trouble.MISSED: "{} was missed",
+    Trouble.UNTAKEN: "{} waits: nobody took it",
+    Trouble.UNDELIVERED: "{} was not delivered",
+    Trouble.PAUSED: "{} is paused",
+    Trouble.BROKEN: "{} cannot run any more",
+}
+
+
+def _headline(incident: IncidentRow) -> str:
+    if incident.recovered is not None:
+        return f"{incident.name} works again"
+    words = _HEADLINES[Trouble(incident.trouble)].format(incident.name)
+    return f"Still open: {words}" if incident.last_told is not None else words
+
+
+def _line(incident: IncidentRow) -> str:
+    text = "" if incident.recovered is not None else f": {incident.text.splitlines()[0][:120]}"
+    return f"{_headline(incident)}{text}"

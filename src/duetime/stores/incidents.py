@@ -1,0 +1,107 @@
+"""The part of every store that keeps incidents, and creates the messages about them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from duetime.engine.clock import Instant
+from duetime.engine.model import Schedule, Trouble, WorkerId
+from duetime.engine.policy.bulk import begin_all
+from duetime.engine.policy.follow_ups import Messenger, drafts_of
+from duetime.engine.policy.incidents import (
+    ALERT_PAUSE,
+    MAX_OPEN_CAUSES,
+    OTHER_CAUSES,
+    REMIND_AFTER,
+    IncidentRow,
+    describe,
+    next_due,
+)
+from duetime.engine.policy.options import AlertMode
+from duetime.engine.policy.rows import FurtherWrite, IncidentEvent, IncidentMark, Tombstone
+from duetime.engine.store_interfaces import Incidents
+from duetime.stores.records import RecordsMixin
+from duetime.stores.transaction import Transaction, schedule_of
+
+
+def apply_further(
+    tx: Transaction, writes: Sequence[FurtherWrite], now: Instant, worker: WorkerId | None = None
+) -> None:
+    """Write the rows that few decisions have, in a fixed order, so that two transactions cannot deadlock. `worker` is
+    the worker that plans occurrences."""
+    if worker is not None:
+        writes = _without_sessions(tx, writes, worker)
+    for each in sorted(writes, key=lambda each: (type(each).__name__, each[0])):
+        if isinstance(each, IncidentEvent):
+            due = None if each.alert == AlertMode.OFF else now
+            tx.send(
+                "note_incident", each.owner, each.schedule, each.trouble, each.schedule, each.cause, MAX_OPEN_CAUSES,
+                OTHER_CAUSES, each.cause, each.text, each.run, now, now, each.alert, due,
+            )  # fmt: skip
+        elif isinstance(each, IncidentMark) and each.is_open:
+            tx.send("reopen_incidents", now + REMIND_AFTER, each.run)
+        elif isinstance(each, IncidentMark):
+            tx.send("resolve_incidents", now, each.actor, each.run)
+        elif isinstance(each, Tombstone):
+            tx.send("insert_tombstone", *each)
+        else:
+            tx.send("delete_tombstone", each.schedule)
+
+
+def _without_sessions(tx: Transaction, writes: Sequence[FurtherWrite], worker: WorkerId) -> Sequence[FurtherWrite]:
+    """Leave out what was missed if the worker exists only while some client is open: it misses much on purpose."""
+    missed = [each for each in writes if isinstance(each, IncidentEvent) and each.trouble == Trouble.MISSED]
+    if missed and tx.rows("is_session", worker)[0][0]:
+        return [each for each in writes if each not in missed]
+    return writes
+
+
+class IncidentsMixin(RecordsMixin, Incidents):
+    messenger: Messenger | None
+
+    @abstractmethod
+    def _announce(self, *, soon: bool = True) -> None: ...
+
+    def tell_incidents(self, now: Instant) -> int:
+        if self.messenger is None:
+            return 0
+        over = self._named("incidents_over")
+        if over:
+            with self._write() as tx:
+                for id, went_well in sorted(over):
+                    tx.send("end_incident", now, went_well, now, id)
+        owners = [owner for (owner,) in self._named("owners_to_tell", now)]
+        return sum(self._tell(owner, now) for owner in owners)
+
+    def _tell(self, owner: str, now: Instant) -> int:
+        with self._write() as tx:
+            tx.lock_owner(owner)
+            last_told = tx.rows("last_told", owner)[0][0]
+            if last_told is not None and last_told + ALERT_PAUSE > now:
+                return 0
+            incidents = [IncidentRow._make(row) for row in tx.rows("incidents_to_tell", owner, now)]
+            if not incidents:  # another process was faster
+                return 0
+            drafts = drafts_of([describe(incidents, now)], self.messenger, now)
+            tx.insert_schedules(begin_all(drafts, tx.new_schedule_ids(1)))
+            for each in incidents:
+                tx.send("told_incident", now, int(each.last_told is not None), next_due(each, now), each.id)
+            tx.announce()
+        self._announce()
+        return 1
+
+    def deleted_schedules(self, owner: str, since: Instant, limit: int) -> list[Schedule]:
+        return [schedule_of(row) for row in self._named("deleted_schedules", owner, since, limit)]
+
+    def drop_tombstones(self, before: Instant) -> None:
+        if self._named("is_tombstone_older", before):
+            with self._write() as tx:
+                tx.send("forget_tombstones", before)
+
+    def incidents(self, owner: str | None, limit: int) -> list[IncidentRow]:
+        if owner is None:
+            rows = self._named("all_open_incidents", limit)
+        else:
+            rows = self._named("open_incidents", owner, limit)
+        return [IncidentRow._make(row) for row in rows]
