@@ -19,9 +19,9 @@ from tests.support.hand import DONE, Hand, create, create_one
 NO_WATER = Failed("RuntimeError: no water in tank 7", permanent=True)
 
 
-def told(store: BaseStore) -> list[str]:
+def told(store: BaseStore, owner: str = "ada") -> list[str]:
     """Return the titles of the messages to the owner, oldest first."""
-    messages = store.search(ScheduleQuery(owner="ada", kind="notification", limit=1000)).items
+    messages = store.search(ScheduleQuery(owner=owner, kind="notification", limit=1000)).items
     return [json.loads(each.definition.payload)["title"] for each in messages]
 
 

@@ -99,7 +99,6 @@ def add_living(tx: Transaction, drafts: Sequence[Draft], limits: Mapping[str, in
         if limit is None:
             tx.send("add_living", owner, number)
         elif not tx.rows("add_living_within", number, owner, number, limit, *counted_between(now)):
-            tx.send("lock_living", owner)
             total = tx.count_living(owner, limit + 1) + number
             if total > limit:
                 raise quota_reached(limit)

@@ -11,14 +11,16 @@ from duetime.engine.policy.bulk import begin_all
 from duetime.engine.policy.follow_ups import Messenger, drafts_of
 from duetime.engine.policy.incidents import (
     ALERT_PAUSE,
+    GATHER_FOR,
     MAX_OPEN_CAUSES,
     OTHER_CAUSES,
     REMIND_AFTER,
     IncidentRow,
     describe,
     next_due,
+    to_tell,
 )
-from duetime.engine.policy.options import AlertMode
+from duetime.engine.policy.options import AlertMode, policy_for_ending
 from duetime.engine.policy.rows import FurtherWrite, IncidentEvent, IncidentMark, Tombstone
 from duetime.engine.store_interfaces import Incidents
 from duetime.stores.records import RecordsMixin
@@ -32,9 +34,9 @@ def apply_further(
     the worker that plans occurrences."""
     if worker is not None:
         writes = _without_sessions(tx, writes, worker)
-    for each in sorted(writes, key=lambda each: (type(each).__name__, each[0])):
+    for each in sorted(writes, key=_place):
         if isinstance(each, IncidentEvent):
-            due = None if each.alert == AlertMode.OFF else now
+            due = None if each.alert == AlertMode.OFF else now + (GATHER_FOR if each.trouble == Trouble.MISSED else 0)
             tx.send(
                 "note_incident", each.owner, each.schedule, each.trouble, each.schedule, each.cause, MAX_OPEN_CAUSES,
                 OTHER_CAUSES, each.cause, each.text, each.run, now, now, each.alert, due,
@@ -47,6 +49,14 @@ def apply_further(
             tx.send("insert_tombstone", *each)
         else:
             tx.send("delete_tombstone", each.schedule)
+
+
+def _place(write: FurtherWrite) -> tuple[str, int, str]:
+    return type(write).__name__, write[0], write.cause if isinstance(write, IncidentEvent) else ""
+
+
+def _just(now: Instant) -> tuple[int, int]:
+    return now - ALERT_PAUSE + 1, now + ALERT_PAUSE
 
 
 def _without_sessions(tx: Transaction, writes: Sequence[FurtherWrite], worker: WorkerId) -> Sequence[FurtherWrite]:
@@ -69,24 +79,32 @@ class IncidentsMixin(RecordsMixin, Incidents):
         over = self._named("incidents_over")
         if over:
             with self._write() as tx:
-                for id, went_well in sorted(over):
-                    tx.send("end_incident", now, went_well, now, id)
-        owners = [owner for (owner,) in self._named("owners_to_tell", now)]
+                tx.lock_alerts()
+                for _, _, id, last, went_well in sorted(over):
+                    tx.send("end_incident", now, went_well, now + GATHER_FOR, id, last)
+        owners = [owner for (owner,) in self._named("owners_to_tell", now, *_just(now))]
         return sum(self._tell(owner, now) for owner in owners)
 
     def _tell(self, owner: str, now: Instant) -> int:
         with self._write() as tx:
-            tx.lock_owner(owner)
-            last_told = tx.rows("last_told", owner)[0][0]
-            if last_told is not None and last_told + ALERT_PAUSE > now:
+            tx.lock_alerts()
+            if tx.rows("is_just_told", owner, *_just(now)):
                 return 0
-            incidents = [IncidentRow._make(row) for row in tx.rows("incidents_to_tell", owner, now)]
+            loud = []
+            for *row, policy in tx.rows("incidents_to_tell", owner, now + GATHER_FOR):
+                incident = IncidentRow._make(row)
+                if policy_for_ending(policy).alert == AlertMode.OFF:  # by an edit since
+                    tx.send("silence_incident", incident.id)
+                else:
+                    loud.append(incident)
+            incidents = to_tell(loud, now)
             if not incidents:  # another process was faster
                 return 0
             drafts = drafts_of([describe(incidents, now)], self.messenger, now)
             tx.insert_schedules(begin_all(drafts, tx.new_schedule_ids(1)))
-            for each in incidents:
-                tx.send("told_incident", now, int(each.last_told is not None), next_due(each, now), each.id)
+            for each in sorted(incidents, key=lambda each: (each.schedule, each.cause)):
+                again, due = int(each.last_told is not None), next_due(each, now)
+                tx.send("told_incident", now, again, each.number, due, each.id)
             tx.announce()
         self._announce()
         return 1

@@ -127,6 +127,9 @@ class Transaction(Reader, Protocol):
         """Serialize the transactions of one owner that take this lock, so that concurrent ones cannot exceed a
         quota."""
 
+    def lock_alerts(self) -> None:
+        """Serialize the transactions that decide what owners are told."""
+
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]: ...
 
     def lock_schedule(self, schedule: ScheduleId) -> Schedule | None: ...
@@ -232,6 +235,7 @@ class Transaction(Reader, Protocol):
         return bool(self.by_keys([(owner, key)]))
 
     def count_living(self, owner: str, most: int) -> int:
+        self.send("lock_living", owner)
         return int(self.rows("count_living", owner, most)[0][0])
 
     def add_spent(self, owner: str, day: Instant, subjects: Sequence[str], used: Used) -> None:

@@ -26,8 +26,8 @@ from duetime.engine.outcome import Failed
 from duetime.engine.policy.catch_up import LEAD, Answers, Occurring, Question, occurrences, without
 from duetime.engine.policy.decision import Change
 from duetime.engine.policy.finish import HeldRun, Reader, end_run, miss_untaken
-from duetime.engine.policy.incidents import event_of
-from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_from_json
+from duetime.engine.policy.incidents import note
+from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_for_ending, policy_from_json
 from duetime.engine.policy.pauses import resume
 from duetime.engine.policy.record import Finished, count_untaken, settle
 from duetime.engine.policy.rows import (
@@ -202,7 +202,7 @@ def _end_pause(plan: ClaimPlan, entry: DueItem, progress: Progress, entries: Seq
 
 
 def mark_broken(writes: Writes, definition: Definition, progress: Progress, reason: str) -> None:
-    writes.further += (event_of(definition, Policy(), Trouble.BROKEN, reason, None),)
+    note(writes, definition, policy_for_ending(definition.policy), Trouble.BROKEN, reason)
     current = writes.progress_of(progress)
     writes.progress[current.schedule] = current._replace(
         state=ScheduleState.BROKEN, note=f"cannot be planned: {reason}; edit or delete it"
@@ -241,7 +241,7 @@ def _question(entry: DueItem, progress: Progress) -> Question:
 def _advance(plan: ClaimPlan, entry: DueItem, policy: Policy, occurring: Occurring, before: Progress) -> None:
     definition = entry.definition
     if before.untaken and occurring.run and policy.untaken == Untaken.REPLACE:
-        before = _replace_untaken(plan, entry, policy, before)
+        before = _replace_untaken(plan, entry, policy, before, in_outage=occurring.missed is not None)
     progress, following, run = before, occurring.following, occurring.run
     if len(run) == 1 and occurring.missed is None and policy.max_runs is None and not (before.active or before.queued):
         _start_alone(plan, entry, policy, occurring, before)
@@ -252,7 +252,7 @@ def _advance(plan: ClaimPlan, entry: DueItem, policy: Policy, occurring: Occurri
         plan.writes.new_runs.append(missed)
         progress = progress._replace(last_status=RunStatus.MISSED, last_error=reason, gap=None)
         if not run:  # otherwise, the newest occurrence is caught up
-            plan.writes.further += (event_of(definition, policy, Trouble.MISSED, reason, missed),)
+            note(plan.writes, definition, policy, Trouble.MISSED, reason, missed)
     for due in run:
         if policy.max_runs is not None and progress.run_count >= policy.max_runs:
             break
@@ -265,12 +265,12 @@ def _advance(plan: ClaimPlan, entry: DueItem, policy: Policy, occurring: Occurri
         plan.writes.due_new.append(trigger_entry(definition, policy, following))
 
 
-def _replace_untaken(plan: ClaimPlan, entry: DueItem, policy: Policy, before: Progress) -> Progress:
+def _replace_untaken(plan: ClaimPlan, entry: DueItem, policy: Policy, before: Progress, *, in_outage: bool) -> Progress:
     """End waiting runs that nobody took before the next occurrence, which replaces them."""
     for run in plan.reader.live_runs(entry.definition.id):
         if run.status == RunStatus.WAITING and run.holder is None and run.id not in plan.writes.runs:
             held = HeldRun(run, entry.definition, before)
-            miss_untaken(plan.writes, held, policy, plan.now, plan.reader)
+            miss_untaken(plan.writes, held, policy, plan.now, plan.reader, in_outage=in_outage)
     return plan.writes.progress_of(before)
 
 

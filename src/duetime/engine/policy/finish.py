@@ -22,7 +22,7 @@ from duetime.engine.model import (
 from duetime.engine.outcome import Alert
 from duetime.engine.policy.catch_up import next_instant
 from duetime.engine.policy.follow_ups import MESSAGE_KEY, alert, follow_ups
-from duetime.engine.policy.incidents import ALERT_KEY, event_of
+from duetime.engine.policy.incidents import note
 from duetime.engine.policy.options import AlertMode, Overlap, Policy
 from duetime.engine.policy.rows import (
     FurtherWrite,
@@ -113,7 +113,9 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
         failures = max(1, failures) if was_retried else failures + 1  # a run that fails once more is one failed run
         recurs = progress.state == ScheduleState.ACTIVE and progress.next is not None
         paused = recurs and 0 < policy.pause_after <= failures
-        _note_failure(writes, held.definition, policy, closed)
+        is_message = held.definition.key.startswith(MESSAGE_KEY)
+        trouble = Trouble.UNDELIVERED if is_message else Trouble.FAILED
+        note(writes, held.definition, policy, trouble, closed.error or f"It ended as {closed.status}.", closed)
     last_run = progress.last_run if closed.started is None else closed.started
     untaken = progress.untaken
     if held.run.status == _WAITING and held.run.holder is None:
@@ -129,23 +131,14 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
     if policy.is_observed:
         writes.events += (RunEvent(held.definition, closed),)
     if paused:
-        note = FAILED_TOO_OFTEN.format(failures)
-        progress = pause_and_alert(writes, held.definition, policy, progress, closed, note)
+        reason = FAILED_TOO_OFTEN.format(failures)
+        progress = pause_and_alert(writes, held.definition, policy, progress, closed, reason)
         park_queued(writes, progress, reader)
     elif progress.queued:
         progress = release(writes, held.definition, policy, progress, now, reader)
     elif progress.next is None and progress.state == _PAUSED and not progress.active:
         progress = end_pause(writes, progress, reader)
     writes.progress[progress.schedule] = ended(progress)
-
-
-def _note_failure(writes: Writes, definition: Definition, policy: Policy, closed: Run) -> None:
-    """Note that a run failed, unless it was to tell the owner of an earlier failure."""
-    if definition.key.startswith(ALERT_KEY):
-        return
-    trouble = Trouble.UNDELIVERED if definition.key.startswith(MESSAGE_KEY) else Trouble.FAILED
-    text = closed.error or f"It ended as {closed.status}."
-    writes.further += (event_of(definition, policy, trouble, text, closed),)
 
 
 def end_pause(writes: Writes, progress: Progress, reader: Reader) -> Progress:
@@ -158,9 +151,11 @@ def end_pause(writes: Writes, progress: Progress, reader: Reader) -> Progress:
     return progress._replace(state=ScheduleState.ACTIVE, note=None)
 
 
-def miss_untaken(writes: Writes, held: HeldRun, policy: Policy, now: Instant, reader: Reader) -> None:
+def miss_untaken(
+    writes: Writes, held: HeldRun, policy: Policy, now: Instant, reader: Reader, *, in_outage: bool = False
+) -> None:
     """End a waiting run that nobody took. It was not executed, so it does not count towards `max_runs`: if it was to be
-    the last run, the schedule continues."""
+    the last run, the schedule continues. In an outage, such as a night's sleep of a laptop, nobody could take it."""
     run = held.run
     missed = run._replace(
         status=RunStatus.MISSED, started=None, finished=now, error=NOT_TAKEN, until=None, fence=run.fence + 1
@@ -173,7 +168,8 @@ def miss_untaken(writes: Writes, held: HeldRun, policy: Policy, now: Instant, re
             writes.due_new.append(trigger_entry(held.definition, policy, counted.next))
     writes.progress[run.schedule] = counted
     writes.due_gone.append(run_entry(held.definition, policy, run, now))
-    writes.further += (event_of(held.definition, policy, Trouble.UNTAKEN, NOT_TAKEN, run),)
+    if not in_outage:
+        note(writes, held.definition, policy, Trouble.UNTAKEN, NOT_TAKEN, run)
     end_run(writes, held, policy, missed, now, reader)
 
 
@@ -189,19 +185,18 @@ def _next_again(held: HeldRun, progress: Progress, now: Instant) -> Instant | No
 
 
 def pause_and_alert(
-    writes: Writes, definition: Definition, policy: Policy, progress: Progress, closed: Run, note: str
+    writes: Writes, definition: Definition, policy: Policy, progress: Progress, closed: Run, reason: str
 ) -> Progress:
     """Pause a schedule automatically and alert its owner: nothing starts until a person resumes it, so a person has to
     know. The alert is sent once, because a paused schedule does not reach this function again."""
-    text = f"{closed.name} is {note}. The latest error: {closed.error or closed.status}"
-    if policy.deliver_to is None:
-        writes.further += (event_of(definition, policy, Trouble.PAUSED, text, closed),)
-    else:
+    text = f"{closed.name} is {reason}. The latest error: {closed.error or closed.status}"
+    note(writes, definition, policy, Trouble.PAUSED, text, closed)
+    if policy.deliver_to is not None:
         news = Alert(f"run:{closed.id}.{closed.fence}:paused", f"{closed.name} is paused", text)
         writes.follow_ups.append(alert(definition.owner, news, policy.deliver_to, closed))
         writes.further = tuple(_without_alert(each, definition.id) for each in writes.further)
     writes.withdraw(progress.schedule)
-    return progress._replace(state=ScheduleState.PAUSED, note=note)
+    return progress._replace(state=ScheduleState.PAUSED, note=reason)
 
 
 def was_paused_by_engine(progress: Progress) -> bool:

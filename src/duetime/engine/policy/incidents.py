@@ -13,12 +13,15 @@ from typing import Final, NamedTuple
 from duetime.engine.clock import DAY, MINUTE, Instant
 from duetime.engine.model import Definition, Run, RunId, ScheduleId, Trouble
 from duetime.engine.policy.options import ALERTS, AlertMode, NotifyOn, Policy
-from duetime.engine.policy.rows import IncidentEvent, OwnerMessage
+from duetime.engine.policy.rows import IncidentEvent, OwnerMessage, Writes
 
 ALERT_KEY: Final = "~incident:"
 """Key prefix of the messages about incidents. A message that cannot be delivered is no incident itself."""
 ALERT_PAUSE: Final = 10 * MINUTE
 """After a message about incidents, the owner gets no other for this time; what happens meanwhile is told together."""
+GATHER_FOR: Final = MINUTE
+"""How long to wait for more of the same before telling of what works again, or was missed in an outage. Neither is
+urgent, and both happen to many schedules within seconds. What fails is told at once."""
 REMIND_AFTER: Final = DAY
 MAX_REMINDERS: Final = 7
 MAX_TEXT_LENGTH: Final = 500
@@ -28,6 +31,8 @@ MAX_OPEN_CAUSES: Final = 20
 MAX_INCIDENTS_LISTED: Final = 20
 """Maximum number of incidents that one message lists."""
 OTHER_CAUSES: Final = "other causes"
+
+_OF_FAILURES = (NotifyOn.FAILURE, NotifyOn.ALWAYS)
 
 _CHANGING = re.compile(r"[0-9a-f]{8,}|[0-9]+|'[^']{0,200}'|\"[^\"]{0,200}\"", re.IGNORECASE)
 """Parts of an error that differ from one time to the next: ids, numbers, times and quoted values."""
@@ -64,10 +69,16 @@ def cause_of(text: str) -> str:
     return _CHANGING.sub("#", text)[:MAX_CAUSE_LENGTH]
 
 
-def event_of(definition: Definition, policy: Policy, trouble: Trouble, text: str, run: Run | None) -> IncidentEvent:
-    reported = policy.deliver_to is not None and policy.notify_on in (NotifyOn.FAILURE, NotifyOn.ALWAYS)
-    is_told = trouble in (Trouble.FAILED, Trouble.UNDELIVERED) and reported
-    return IncidentEvent(
+def note(
+    writes: Writes, definition: Definition, policy: Policy, trouble: Trouble, text: str, run: Run | None = None
+) -> None:
+    """Note that something is wrong with a schedule, unless that schedule is itself a message about such a thing. The
+    owner is not told by an alert of what the schedule reports on its own topic."""
+    is_alert = definition.subject == ALERTS and definition.key.startswith("~")
+    if is_alert or definition.key.startswith(ALERT_KEY):
+        return
+    is_told = trouble == Trouble.FAILED and policy.deliver_to is not None and policy.notify_on in _OF_FAILURES
+    event = IncidentEvent(
         definition.id,
         definition.owner,
         trouble,
@@ -76,6 +87,19 @@ def event_of(definition: Definition, policy: Policy, trouble: Trouble, text: str
         None if run is None else run.id,
         AlertMode.OFF if is_told else policy.alert,
     )
+    writes.further += (event,)
+
+
+def to_tell(incidents: Sequence[IncidentRow], now: Instant) -> list[IncidentRow]:
+    """Return which of the incidents that are due soon are told now: those that are due and, if one of them was
+    gathered, everything that was gathered with it."""
+    due = {each.id for each in incidents if each.due is not None and each.due <= now}
+    gathered = {each.id for each in incidents if each.recovered is not None or _was_just_missed(each)}
+    return [each for each in incidents if each.id in (due | gathered if due & gathered else due)]
+
+
+def _was_just_missed(incident: IncidentRow) -> bool:
+    return incident.trouble == Trouble.MISSED and incident.last_told is None
 
 
 def next_due(incident: IncidentRow, now: Instant) -> Instant | None:
@@ -88,9 +112,12 @@ def next_due(incident: IncidentRow, now: Instant) -> Instant | None:
 
 def describe(incidents: Sequence[IncidentRow], now: Instant) -> OwnerMessage:
     """Return the one message about the incidents of an owner. A schedule that stopped by itself is named once, although
-    its failure is an incident, too."""
+    its failure is an incident, too; and so is one that works again, unless it failed since."""
     stopped = {each.schedule for each in incidents if each.trouble in (Trouble.PAUSED, Trouble.BROKEN)}
     incidents = [each for each in incidents if each.trouble != Trouble.FAILED or each.schedule not in stopped]
+    unwell = [each for each in incidents if each.recovered is None]
+    well = {each.schedule: each for each in incidents if each.schedule not in {each.schedule for each in unwell}}
+    incidents = [*unwell, *well.values()]
     first = incidents[0]
     all_well = all(each.recovered is not None for each in incidents)
     if len(incidents) == 1:

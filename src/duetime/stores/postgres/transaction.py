@@ -156,6 +156,9 @@ class PostgresTransaction(Transaction):
     def lock_owner(self, owner: str) -> None:
         self.send("lock_owner", owner)
 
+    def lock_alerts(self) -> None:
+        self.send("lock_alerts")
+
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
         schedules = [schedule_of(row) for row in self.rows("schedules_by_keys", *columns("tt", keys))]
         return {(schedule.definition.owner, schedule.definition.key): schedule for schedule in schedules}

@@ -289,29 +289,40 @@ SELECT session FROM workers WHERE id = ?
 -- What went well since is over, and so is what nobody wants any more. The owner hears of the former if it was told.
 UPDATE incidents SET recovered = ?,
   due = CASE WHEN told IS NOT NULL AND resolved IS NULL AND alert <> 'off' AND ? = 1 THEN CAST(? AS bigint) END
-WHERE id = ? AND recovered IS NULL
+WHERE id = ? AND recovered IS NULL AND last = ?
 
 -- name: incidents_over
-SELECT i.id, CASE WHEN p.last_status = 'completed' AND p.state IN ('active', 'paused', 'ended') THEN 1 ELSE 0 END
+-- One outage is one message, so that nobody hears that what was missed goes on.
+SELECT i.schedule, i.cause, i.id, i.last, CASE WHEN p.last_status = 'completed'
+  AND p.state IN ('active', 'paused', 'ended') AND i.trouble <> 'missed' THEN 1 ELSE 0 END
 FROM incidents i JOIN progress p ON p.schedule = i.schedule
 WHERE i.recovered IS NULL AND (
   p.state IN ('cancelled', 'deleted')
-  OR (p.failures = 0 AND p.last_status = 'completed' AND p.last_run > i.last)
-  OR (i.trouble IN ('paused', 'broken') AND p.state = 'active'))
+  OR CASE WHEN i.trouble IN ('paused', 'broken') THEN p.state NOT IN ('paused', 'broken')
+    ELSE p.failures = 0 AND p.last_status = 'completed' AND p.last_run >= i.last END)
 LIMIT 1000
 
 -- name: owners_to_tell
-SELECT DISTINCT owner FROM (SELECT owner FROM incidents WHERE due <= ? ORDER BY due LIMIT 1000) waiting ORDER BY owner
+SELECT owner FROM (SELECT DISTINCT owner FROM incidents WHERE due <= ?) AS waiting
+WHERE NOT EXISTS (SELECT 1 FROM incidents t WHERE t.owner = waiting.owner AND t.told BETWEEN ? AND ?)
+ORDER BY owner LIMIT 1000
 
--- name: last_told
-SELECT max(told) FROM incidents WHERE owner = ? AND told IS NOT NULL
+-- name: is_just_told
+-- A time that is far in the future is from a clock that was ahead.
+SELECT 1 FROM incidents WHERE owner = ? AND told BETWEEN ? AND ? LIMIT 1
 
 -- name: incidents_to_tell
-SELECT i.*, s.name, s.public_id FROM incidents i JOIN schedules s ON s.id = i.schedule
+SELECT i.*, s.name, s.public_id, s.policy FROM incidents i JOIN schedules s ON s.id = i.schedule
 WHERE i.owner = ? AND i.due <= ? ORDER BY i.id
 
 -- name: told_incident
-UPDATE incidents SET told = ?, reminders = reminders + ?, due = ? WHERE id = ?
+-- It may have happened again since it was read, or somebody has resolved it.
+UPDATE incidents SET told = ?, reminders = reminders + ?, due = CASE WHEN resolved IS NOT NULL OR alert = 'off' THEN NULL
+  WHEN alert = 'every' AND number > ? THEN due ELSE CAST(? AS bigint) END
+WHERE id = ?
+
+-- name: silence_incident
+UPDATE incidents SET alert = 'off', due = NULL WHERE id = ?
 
 -- name: open_incidents
 -- Those of schedules that are gone end with the next look of a worker.
@@ -333,6 +344,7 @@ WHERE run = ? AND recovered IS NULL AND resolved IS NOT NULL
 
 -- name: forget_incidents
 DELETE FROM incidents WHERE recovered < ? OR (resolved < ? AND last < ?)
+  OR NOT EXISTS (SELECT 1 FROM schedules s WHERE s.id = incidents.schedule)
 
 -- name: insert_tombstone
 INSERT INTO tombstones (schedule, payload, key, deleted) VALUES (?, ?, ?, ?)

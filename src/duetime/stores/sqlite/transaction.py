@@ -101,6 +101,9 @@ class SqliteTransaction(Transaction):
     def lock_owner(self, owner: str) -> None:
         """Do nothing, because the transaction excludes every other writer."""
 
+    def lock_alerts(self) -> None:
+        """Do nothing, for the same reason."""
+
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
         schedules = [schedule_of(row) for row in self.rows("schedules_by_keys", json.dumps(keys))]
         return {(schedule.definition.owner, schedule.definition.key): schedule for schedule in schedules}

@@ -12,6 +12,10 @@ SELECT nextval('run_ids') FROM generate_series(1, ?)
 -- Held until the end of the transaction; two owners with one hash only wait for each other.
 SELECT pg_advisory_xact_lock(71001, hashtext(?))
 
+-- name: lock_alerts
+-- One transaction at a time decides what owners are told. It waits for no other lock that waits for it.
+SELECT pg_advisory_xact_lock(71002, 0)
+
 -- name: insert_schedules
 INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, payload, policy, depth, version, key,
   fingerprint, created, updated, author, resume_at)
