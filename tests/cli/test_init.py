@@ -123,9 +123,12 @@ def test_a_channel_is_added_and_its_address_is_not_shown(cli: Cli, own: Path) ->
 
 def test_where_alerts_go_is_said_with_a_channel_alone(cli: Cli, own: Path) -> None:
     first = cli("init", "--yes", "--channel", "phone=json://127.0.0.1/x")
-    assert "alerts" in first.out and "the built-in inbox" in first.out
-    assert "duetime config set notifications.alerts phone" in first.err
-    write(own, own.read_text().replace("[notifications]\n", '[notifications]\nalerts = "phone"\n'))
+    facts = [line.split() for line in first.out.splitlines()]
+    assert ["alerts", "phone"] in facts and first.err == "", "the channel is the default topic"
+    write(own, own.read_text().replace("[notifications]\n", '[notifications]\nalerts = "mail"\n'))
+    third = cli("init", "--yes")
+    assert "the built-in inbox" in third.out and "duetime config set notifications.alerts phone" in third.err
+    write(own, own.read_text().replace('alerts = "mail"', 'alerts = "phone"'))
     second = cli("init", "--yes", "--json", "--ntfy", "https://ntfy.example.org")
     assert (second.code, second.document["warnings"]) == (0, [])
     assert list(second.document["subscribe"]) == ["reminders"], "alerts go to the channel, and not there"
@@ -256,7 +259,7 @@ def test_questions_on_a_terminal(own: Path, tmp_path: Path) -> None:
     assert terminal.process.returncode == 0, shown
     settings = settings_in(own)
     assert (settings.timezone, settings.agent) == ("Europe/Berlin", "codex")
-    assert f"https://ntfy.sh/{settings.notifications.prefix}duetime-alerts" in shown
+    assert f"https://ntfy.sh/{settings.notifications.prefix}reminders" in shown and "what needs you" in shown
 
 
 def test_a_no_changes_nothing_and_so_does_the_end_of_answers(own: Path, tmp_path: Path) -> None:

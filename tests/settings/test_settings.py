@@ -84,9 +84,9 @@ def test_inboxes_and_agents_that_fit(tmp_path: Path) -> None:
 
 def test_alerts_go_to_something_that_can_be_a_topic(tmp_path: Path) -> None:
     named = {"DUETIME_NOTIFICATIONS_ALERTS": "phone"}
-    assert load_settings(environment={}, folder=tmp_path).notifications.alerts == "duetime-alerts"
+    assert load_settings(environment={}, folder=tmp_path).notifications.alerts == ""
     assert load_settings(environment=named, folder=tmp_path).notifications.alerts == "phone"
-    for wrong in ("", "My Phone"):
+    for wrong in (" ", "My Phone"):
         (tmp_path / "duetime.toml").write_text(f'[notifications]\nalerts = "{wrong}"', encoding="utf-8")
         with pytest.raises(InvalidInput, match=r"duetime\.toml: notifications\.alerts must be the name of a channel"):
             load_settings(environment={}, folder=tmp_path)

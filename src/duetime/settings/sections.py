@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from duetime.engine.model import ONLY_LOCAL
-from duetime.engine.policy.options import ALERTS
 
 LOCAL = "local"
 QSTASH = "qstash"
@@ -36,8 +35,9 @@ class NotificationSettings:
     topic: str = ""
     """The topic of notifications that name none: a topic, the name of a channel, or `inbox`. Empty means that every
     notification has to name one."""
-    alerts: str = ALERTS
-    """Where alerts go: a topic, the name of a channel, or `inbox`."""
+    alerts: str = ""
+    """Where alerts go: a topic, the name of a channel, or `inbox`. Empty means the default topic or, without one, the
+    topic `duetime-alerts`."""
     qstash_url: str = ""
     """Address of QStash; empty means QSTASH_URL from the environment, or QStash's own address."""
     qstash_token: str = field(default="", repr=False)

@@ -13,7 +13,7 @@ from duetime.engine.clock import SystemClock
 from duetime.engine.policy.options import ALERTS
 from duetime.kinds.notifications.build import delivery_of
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
-from duetime.kinds.notifications.delivery import InboxDeliverer
+from duetime.kinds.notifications.delivery import InboxDeliverer, destinations_of
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from tests.support.channels import delivery, outgoing, told
 from tests.support.ntfy import NtfyReceiver
@@ -74,17 +74,21 @@ def test_settings_reach_the_delivery() -> None:
         made.close()
 
 
-@pytest.mark.parametrize("alerts", ["duetime-alerts", "home-alerts", "hook", "inbox"])
-def test_alerts_go_where_the_settings_say(alerts: str) -> None:
+@pytest.mark.parametrize("topic", ["", "reminders", "hook", "inbox"])
+@pytest.mark.parametrize("alerts", ["", "duetime-alerts", "home-alerts", "hook", "inbox"])
+def test_alerts_go_where_the_settings_say(alerts: str, topic: str) -> None:
+    """If they do not say, to the default topic; if there is none, to a topic of their own."""
+    place = alerts or topic or "duetime-alerts"
     with NtfyReceiver() as ntfy, Receiver() as hook:
         settings = Settings(
-            notifications=NotificationSettings(server=ntfy.url, alerts=alerts),
+            notifications=NotificationSettings(server=ntfy.url, alerts=alerts, topic=topic),
             channels={"hook": ChannelSettings(hook.url)},
         )
         made = delivery_of(settings, SystemClock())
-        way = {"hook": "hook", "inbox": "inbox"}.get(alerts, "ntfy")
+        way = {"hook": "hook", "inbox": "inbox"}.get(place, "ntfy")
         assert made.channel_of(ALERTS) == told(made.deliver(outgoing(topic=ALERTS)))["channel"] == way
-        assert [each["topic"] for each in ntfy.publications] == ([alerts] if way == "ntfy" else [])
+        assert [each["topic"] for each in ntfy.publications] == ([place] if way == "ntfy" else [])
+        assert destinations_of(settings).channel_of(ALERTS, "local") == way
         assert len(hook.requests) == (way == "hook")
         made.close()
 

@@ -89,6 +89,8 @@ PHONE_FIRST = '[channels.phone]\nurl = "https://a.org/hush"\n[notifications]\n'
         ),
         (f'{PHONE_FIRST}alerts = "phnoe"', "warn", "stay in the built-in inbox"),
         (f'{PHONE_FIRST}alerts = "phone"', "ok", "alerts go to phone"),
+        (f'{PHONE_FIRST}topic = "phone"', "ok", "alerts go to phone"),
+        (f'{PHONE_FIRST}topic = "phone"\nalerts = "inbox"', "ok", "alerts go to the built-in inbox"),
         (f'{PHONE_FIRST}alerts = "inbox"', "ok", "alerts go to the built-in inbox"),
         (f'{PHONE_FIRST}server = "https://ntfy.sh"', "ok", "go to the topic duetime-alerts of the ntfy server"),
     ],

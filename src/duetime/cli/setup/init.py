@@ -16,6 +16,7 @@ from duetime.cli.setup import init_choices
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.kinds.notifications.build import alerts_warning, delivery_of, place_of_alerts
+from duetime.kinds.notifications.delivery import topic_of_alerts
 from duetime.kinds.prompts.kind import REMINDERS
 from duetime.service.client_configs import CLIENTS
 from duetime.service.errors import refuse
@@ -73,7 +74,8 @@ def _may_replace(path: Path, before: str, changes: dict[Key, Any], json_: bool) 
 
 
 def _print_summary(path: Path, changes: dict[Key, Any], settings: Settings, json_: bool) -> None:
-    topics = [topic for topic in (REMINDERS, settings.notifications.alerts) if topic not in (INBOX, *settings.channels)]
+    alerts = topic_of_alerts(settings.notifications.alerts, settings.notifications.topic)
+    topics = [topic for topic in dict.fromkeys((REMINDERS, alerts)) if topic not in (INBOX, *settings.channels)]
     subscribe = {topic: _address(settings, topic) for topic in topics} if settings.notifications.server else {}
     following = _next_steps(settings, changes)
     warnings = [*_warnings(settings, changes), *_not_used_here(path)]
@@ -95,8 +97,8 @@ def _print_summary(path: Path, changes: dict[Key, Any], settings: Settings, json
         width = max(map(len, subscribe.values()))
         output.say("\nOn your phone, install the app ntfy and subscribe to")
         for topic, address in subscribe.items():
-            purpose = "reminders" if topic == REMINDERS else "what needs you: something failed, or a limit is reached"
-            output.say(f"  {clean(address):<{width}}   {purpose}")
+            purposes = ["reminders"] * (topic == REMINDERS) + ["what needs you"] * (topic == alerts)
+            output.say(f"  {clean(address):<{width}}   {', '.join(purposes)}")
         output.say(f"and to {clean(_address(settings, 'TOPIC'))} for any other topic that you use.")
     width = max(map(len, following))
     print("\nNext:")

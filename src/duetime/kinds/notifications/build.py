@@ -18,6 +18,7 @@ from duetime.kinds.notifications.delivery import (
     ServerDelivery,
     destinations_of,
     read_destinations,
+    topic_of_alerts,
 )
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.local import LocalNotifications
@@ -75,7 +76,8 @@ def delivery_of(settings: Settings, clock: Clock) -> Deliverer:
     from duetime.kinds.notifications.channels.router import ChannelRouter
 
     server = NtfyServer(section.server, section.prefix, section.token) if section.server else None
-    return ChannelRouter(clock, settings.threads, server, settings.channels, section.alerts)
+    alerts = topic_of_alerts(section.alerts, section.topic)
+    return ChannelRouter(clock, settings.threads, server, settings.channels, alerts)
 
 
 # Notifications of owners other than `local`, who have separate topics and cannot use every channel.
@@ -132,7 +134,8 @@ def notes_for_others(
 
 
 def place_of_alerts(settings: Settings) -> str:
-    topic, server = settings.notifications.alerts, settings.notifications.server
+    section = settings.notifications
+    topic, server = topic_of_alerts(section.alerts, section.topic), section.server
     if topic in settings.channels:
         return topic
     return f"the topic {topic} of the ntfy server" if server and topic != INBOX else "the built-in inbox"
@@ -140,8 +143,9 @@ def place_of_alerts(settings: Settings) -> str:
 
 def alerts_warning(settings: Settings) -> str | None:
     """Return a warning if messages reach a person but alerts stay in the inbox, although nobody chose that."""
-    topic, names = settings.notifications.alerts, sorted(settings.channels)
-    if not names or topic in names or topic == INBOX or settings.notifications.server:
+    section, names = settings.notifications, sorted(settings.channels)
+    topic = topic_of_alerts(section.alerts, section.topic)
+    if not names or topic in names or topic == INBOX or section.server:
         return None
     return (
         f"alerts (something failed, or a limit is reached) stay in the built-in inbox; to send them to {names[0]}:"

@@ -34,8 +34,8 @@ class Destinations:
     ntfy: bool = False
     """Whether topics that are not a channel go to an ntfy server."""
     channels: Mapping[str, NamedChannel] = field(default_factory=dict)
-    alerts: str = ALERTS
-    """Where alerts that need a person go."""
+    alerts: str = ""
+    """Where alerts that need a person go; empty means the default topic."""
     backend: str = LOCAL_BACKEND
     """Who keeps notifications: this store, or QStash."""
 
@@ -61,9 +61,8 @@ class Destinations:
 
     def channel_of(self, topic: str, owner: str) -> str:
         """Return the name of the channel for an owner's messages on a topic."""
-        real_topic = (
-            self.alerts if topic == ALERTS and self.alerts not in self.channels.keys() - self.names(owner) else topic
-        )
+        alerts = topic_of_alerts(self.alerts, self.topic)
+        real_topic = alerts if topic == ALERTS and alerts not in self.channels.keys() - self.names(owner) else topic
         if real_topic in self.names(owner):
             return real_topic
         return NTFY if self.ntfy and real_topic != INBOX else INBOX
@@ -78,7 +77,7 @@ class Destinations:
         names = []
         if self.topic not in ("", server.topic):
             names.append("notifications.topic")
-        if self.alerts not in (ALERTS, server.alerts):
+        if self.alerts not in ("", server.alerts):
             names.append("notifications.alerts")
         if self.ntfy and not server.ntfy:
             names.append("notifications.server")
@@ -86,6 +85,11 @@ class Destinations:
             names.append("notifications.backend")
         same = all(server.channels.get(name) == each for name, each in self.channels.items())
         return names if same else [*names, "channels"]
+
+
+def topic_of_alerts(alerts: str, default: str) -> str:
+    """Return where alerts go: where the setting leads or, if it is empty, to the default topic if there is one."""
+    return alerts or default or ALERTS
 
 
 NO_DESTINATIONS = Destinations()
@@ -108,7 +112,7 @@ def read_destinations(published: Mapping[str, Any]) -> Destinations | None:
         destinations = Destinations(topic, bool(published["ntfy"]), channels, alerts, str(published["backend"]))
     except (KeyError, TypeError):
         return None
-    return destinations if all(is_topic(each) for each in (*channels, alerts, topic or alerts)) else None
+    return destinations if all(is_topic(each) for each in (*channels, topic or INBOX, alerts or INBOX)) else None
 
 
 def _type(url: str) -> str:

@@ -15,7 +15,7 @@ _CREDENTIALS = frozenset((f"{PREFIX}NOTIFICATIONS_TOKEN", f"{PREFIX}NOTIFICATION
 def _problems(settings: Settings) -> Iterator[tuple[str, str]]:
     if settings.notifications.backend not in (LOCAL, QSTASH):
         yield "notifications", f"notifications.backend must be {LOCAL} or {QSTASH}"
-    if not is_topic(settings.notifications.alerts):
+    if settings.notifications.alerts and not is_topic(settings.notifications.alerts):
         message = "must be the name of a channel, a topic such as home-alerts, or inbox"
         yield "notifications", f"notifications.alerts {message}"
     if settings.notifications.topic and not is_topic(settings.notifications.topic):
