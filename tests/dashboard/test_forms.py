@@ -384,10 +384,10 @@ def test_pause_resume_run_cancel_and_delete(served: Site, local: Browser) -> Non
     assert "Resumed." in local.follow(local.send(page_of(schedule, "resume"), {}))
     assert "It runs now." in local.follow(local.send(page_of(schedule, "run"), {}))
     asked = local.text(page_of(schedule, "cancel"))
-    assert "cannot be resumed" in asked
+    assert "It stays in the lists, from where it can be restored." in asked
     assert found(served, schedule).progress.state == "active", "to ask does nothing"
     assert "Cancelled." in local.follow(local.send(page_of(schedule, "cancel"), {}))
-    assert "cannot be undone" in local.text(page_of(schedule, "delete"))
+    assert "it can be restored for a day" in local.text(page_of(schedule, "delete"))
     deleted = local.send(page_of(schedule, "delete"), {})
     assert deleted.headers["location"] == "/schedules?did=deleted", "what is left to look at"
     assert "Deleted" in local.follow(deleted)

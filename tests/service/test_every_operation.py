@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from duetime.engine.clock import MINUTE
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Run, RunId, RunStatus, Schedule, ScheduleState
 from duetime.engine.policy.decision import Change, Decision
@@ -26,9 +27,15 @@ INTERFACES = {each.__name__.lower(): each for each in Interface.__subclasses__()
 NOT_APPLICABLE = {
     *(("create", "request", name) for name in ("mcp", "commandline", "dashboard")),
     *(("show", kind, "mcp") for kind in load_specs() if kind != "job"),
+    *(
+        (operation, kind, "dashboard")
+        for operation in ("shift", "delete_finished", "stop_after", "history_by_status")
+        for kind in load_specs()
+    ),
 }
 """Programs make requests, by the HTTP API, the API of QStash and Python. Agents have a tool for a single job; of other
-kinds they see lists. Everything else is possible everywhere."""
+kinds they see lists. Pages select by one status at a time, and change what a person has selected. Everything else is
+possible everywhere."""
 TABLE = [cell for cell in product(OPERATIONS, load_specs(), INTERFACES) if cell not in NOT_APPLICABLE]
 OWNER = Caller(LOCAL)
 
@@ -127,6 +134,32 @@ def check_delete(there: Site, reached: Interface, kind: str) -> None:
     assert stored(there, id).progress.state == ScheduleState.DELETED
 
 
+def check_restore_schedule(there: Site, reached: Interface, kind: str) -> None:
+    for end in (there.room.scheduler.cancel, there.room.scheduler.delete):
+        id = make(there, kind)
+        end(OWNER, id)
+        reached.restore_schedule(kind, id)
+        progress = stored(there, id).progress
+        assert progress.state == ScheduleState.ACTIVE and progress.next is not None
+        there.room.scheduler.delete(OWNER, id)
+
+
+def check_shift(there: Site, reached: Interface, kind: str) -> None:
+    id = make(there, kind)
+    reached.shift(kind, id)
+    assert json.loads(stored(there, id).definition.trigger)["expression"] == OTHER_CRON
+
+
+def check_delete_finished(there: Site, reached: Interface, kind: str) -> None:
+    over, living = make(there, kind), make(there, kind)
+    there.room.scheduler.cancel(OWNER, over)
+    reached.delete_finished(kind, older_than="1h")
+    assert stored(there, over).progress.state == ScheduleState.CANCELLED, "it has changed since"
+    reached.delete_finished(kind)
+    assert stored(there, over).progress.state == ScheduleState.DELETED
+    assert stored(there, living).progress.state == ScheduleState.ACTIVE
+
+
 def check_run_now(there: Site, reached: Interface, kind: str) -> None:
     id = make(there, kind)
     reached.run_now(kind, id)
@@ -149,6 +182,23 @@ def check_stop_run(there: Site, reached: Interface, kind: str) -> None:
     reached.stop_run(kind, started(there, id))
     assert [run.status for run in runs(there, id)] == [RunStatus.CANCELLED]
     assert stored(there, id).progress.state == ScheduleState.ACTIVE
+
+
+def check_stop_after(there: Site, reached: Interface, kind: str) -> None:
+    store, now = there.room.store, there.room.scheduler.clock.now()
+
+    def begin(change: Change, run: Run) -> Decision[Any]:
+        return Writes(runs={run.id: run._replace(status=RunStatus.RUNNING, started=now)}), run
+
+    id = make(there, kind)
+    run = RunId(started(there, id))
+    store.change_run(run, now, begin)
+    reached.stop_after(kind, run)
+    request = store.stop_request(run)
+    assert request is not None and request.deadline == now + 10 * MINUTE
+    assert [(each.status, each.stop) for each in runs(there, id)] == [(RunStatus.RUNNING, 0)], (
+        "it has not been asked yet"
+    )
 
 
 def check_retry(there: Site, reached: Interface, kind: str) -> None:
@@ -177,6 +227,15 @@ def check_history(there: Site, reached: Interface, kind: str) -> None:
     assert reached.history(kind, id) == set()
     run = started(there, id, ended=True)
     assert reached.history(kind, id) == {run}
+
+
+def check_history_by_status(there: Site, reached: Interface, kind: str) -> None:
+    failed = dead(there, kind)
+    definition = stored(there, str(there.room.store.public_ids([failed.schedule])[failed.schedule])).definition
+    cancelled = started(there, definition.public_id, ended=True)
+    pending = started(there, definition.public_id)
+    assert reached.history_by_status(kind, definition.public_id) == {failed.id, cancelled}
+    there.room.scheduler.cancel_run(OWNER, pending)
 
 
 def check_list(there: Site, reached: Interface, kind: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from duetime.engine.clock import SECOND, Instant
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Run, RunId, RunStatus
 from duetime.engine.policy.decision import Change, Decision
@@ -19,9 +20,13 @@ from tests.support.cli import Cli
 from tests.support.web import Site
 
 OWNER, ADA = Caller(LOCAL), Caller("ada")
-OF_RUNS = ("again", "retry", "stop_run", "dismiss", "restore")
+BEGUN = Instant(1_790_000_000 * SECOND)
+OF_RUNS = ("again", "retry", "stop_run", "stop_after", "dismiss", "restore")
 OF_SCHEDULES = tuple(name for name in FACTS if name not in (*OF_RUNS, "change_many"))
 STARTS = ("run_now", "again", "retry")
+STOPS = ("stop", "stop_run", "stop_after")
+NOT_ON_PAGES = ("shift", "stop_after")
+TABLE = [each for each in product(FACTS, INTERFACES) if each[1] != Dashboard.__name__ or each[0] not in NOT_ON_PAGES]
 
 
 def make(there: Site, owner: Caller = OWNER, name: str = "same", max_runs: int | None = None) -> str:
@@ -41,14 +46,18 @@ def stop(there: Site, run: int, owner: Caller = OWNER) -> None:
     there.room.scheduler.cancel_run(owner, run)
 
 
-def fail(there: Site, run: int) -> None:
-    """Let a run fail for good."""
-    now = there.room.scheduler.clock.now()
+def write(there: Site, run: int, **fields: Any) -> None:
+    """Write fields of a run as a worker would."""
 
     def decide(change: Change, run: Run) -> Decision[Any]:
-        return Writes(runs={run.id: run._replace(status=RunStatus.FAILED, finished=now, error="it broke")}), run
+        return Writes(runs={run.id: run._replace(**fields)}), run
 
-    there.room.store.change_run(RunId(run), now, decide)
+    there.room.store.change_run(RunId(run), there.room.scheduler.clock.now(), decide)
+
+
+def fail(there: Site, run: int) -> None:
+    """Let a run fail for good."""
+    write(there, run, status=RunStatus.FAILED, finished=there.room.scheduler.clock.now(), error="it broke")
 
 
 def ready(there: Site, operation: str, owner: Caller = OWNER, name: str = "same") -> Target:
@@ -62,6 +71,10 @@ def ready(there: Site, operation: str, owner: Caller = OWNER, name: str = "same"
         fail(there, run)
     if operation == "restore":
         there.room.scheduler.dismiss(owner, run)
+    if operation == "stop_after":
+        write(there, run, status=RunStatus.RUNNING, started=BEGUN)
+    if operation == "restore_schedule":
+        there.room.scheduler.cancel(owner, id)
     if operation == "resume":
         there.room.scheduler.pause(owner, id)
     if operation == "change_many":
@@ -71,18 +84,18 @@ def ready(there: Site, operation: str, owner: Caller = OWNER, name: str = "same"
 
 def expected_of(operation: str, target: Target, said: Said) -> Said:
     """Return what is said about one target as it is said about another one."""
-    if operation in ("stop", "stop_run"):
+    if operation in STOPS:
         return said._replace(notes=f"Run {target.run} {said.notes.split(' ', 2)[2]}")
     return said
 
 
-@pytest.mark.parametrize(("operation", "interface"), [*product(FACTS, INTERFACES)])
+@pytest.mark.parametrize(("operation", "interface"), TABLE)
 def test_a_change(there: Site, on_site: Cli, operation: str, interface: str) -> None:
     first, second = ready(there, operation), ready(there, operation)
     said = Python(there, on_site).do(operation, first)
     assert isinstance(said, Said)
     assert said.codes == (["no_worker"] if operation in STARTS else [])
-    assert bool(said.notes) == (operation in ("run_now", "again", "stop", "stop_run"))
+    assert bool(said.notes) == (operation in ("run_now", "again", *STOPS))
     expected = expected_of(operation, second, said)
     if interface == Dashboard.__name__:  # every page says that nothing works
         expected = expected._replace(codes=["no_worker"])
@@ -118,13 +131,13 @@ def test_what_is_over(there: Site, on_site: Cli, operation: str, interface: str)
     check(INTERFACES[interface](there, on_site).do(operation, target), "not_possible", FINISHED[operation])
 
 
-SINGLE = [each for each in product(FACTS, INTERFACES) if each[0] != "change_many"]
+SINGLE = [each for each in TABLE if each[0] not in ("change_many", "shift")]
 """A change of many reports what it cannot find, and changes the others."""
 
 
 def has_refusal(operation: str, interface: str) -> bool:
-    """Return whether there is a refusal: a cancel over MCP is a change of many."""
-    return (operation, interface) != ("cancel", "Mcp")
+    """Return whether there is a refusal: to cancel and to restore over MCP are changes of many, as a shift is."""
+    return (operation, interface) not in (("cancel", "Mcp"), ("restore_schedule", "Mcp")) and operation != "shift"
 
 
 @pytest.mark.parametrize(("operation", "interface"), [each for each in SINGLE if has_refusal(*each)])

@@ -17,6 +17,9 @@ from tests.support.cli import Cli
 from tests.support.web import Reply, Site
 
 UNTIL, NOTE = "2098-01-05 9:00", "holiday"
+SHIFT, AFTER = "30m", "10m"
+IN_ROWS = {"cancel": "cancelled", "restore_schedule": "pending", "shift": "pending"}
+"""Changes of one schedule that are changes of many over MCP, with its status afterwards."""
 FIELDS = {"args": ["other"]}
 """The input of a run that is started again."""
 FACTS: Mapping[str, tuple[str, ...]] = {
@@ -24,12 +27,15 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "resume": ("status", "next_run", "limits"),
     "cancel": ("status", "next_run"),
     "delete": (),
+    "restore_schedule": ("status", "next_run"),
+    "shift": ("next_run",),
     "change_many": ("matched", "changed", "failed"),
     "run_now": ("status",),
     "again": ("status",),
     "retry": ("status",),
     "stop": ("status",),
     "stop_run": ("status",),
+    "stop_after": ("status",),
     "dismiss": (),
     "restore": (),
 }
@@ -89,12 +95,15 @@ class Mcp(Interface):
             "resume": ("resume_schedule", {"schedule_id": id}),
             "cancel": ("change_schedules", {"action": "cancel", "ids": [id], "expected_count": 1}),
             "delete": ("delete_schedule", {"schedule_id": id}),
+            "restore_schedule": ("change_schedules", {"action": "restore", "ids": [id]}),
+            "shift": ("change_schedules", {"action": "shift", "ids": [id], "shift": SHIFT}),
             "change_many": ("change_schedules", {"action": "pause", "ids": [id, *others]}),
             "run_now": ("run_now", {"schedule_id": id}),
             "again": ("run_now", {"run_id": run, "fields": FIELDS}),
             "retry": ("run_now", {"run_id": run}),
             "stop": ("stop_run", {"schedule_id": id}),
             "stop_run": ("stop_run", {"run_id": run}),
+            "stop_after": ("stop_run", {"run_id": run, "after": AFTER}),
             "dismiss": ("mark_runs", {"run_ids": [run], "mark": "dismiss"}),
             "restore": ("mark_runs", {"run_ids": [run], "mark": "restore"}),
         }
@@ -103,9 +112,9 @@ class Mcp(Interface):
         answer = Agent(self._there.room.services, caller, "UTC").knows(tool, arguments)
         if "error" in answer:
             return Refusal(answer["error"])
-        if operation == "cancel":
+        if operation in IN_ROWS:
             [row] = answer["schedules"]
-            answer = {**row, "status": "cancelled" if answer["changed"] == 1 else None}
+            answer = {**row, "status": IN_ROWS[operation] if answer["changed"] == 1 else None}
         elif operation == "change_many":
             answer = _many(answer)
         elif "paused" in answer:
@@ -129,12 +138,15 @@ class Http(Interface):
             "resume": ("POST", f"schedules/{id}/resume", None),
             "cancel": ("POST", f"schedules/{id}/cancel", None),
             "delete": ("DELETE", f"schedules/{id}", None),
+            "restore_schedule": ("POST", f"schedules/{id}/restore", None),
+            "shift": ("POST", "schedules/change", {"action": "shift", "ids": [id], "shift": SHIFT}),
             "change_many": ("POST", "schedules/change", {"action": "pause", "ids": [id, *others]}),
             "run_now": ("POST", f"schedules/{id}/run", None),
             "again": ("POST", f"runs/{run}/again", {"fields": FIELDS}),
             "retry": ("POST", f"runs/{run}/retry", None),
             "stop": ("POST", f"schedules/{id}/stop", None),
             "stop_run": ("POST", f"runs/{run}/cancel", None),
+            "stop_after": ("POST", f"runs/{run}/cancel?after={AFTER}", None),
             "dismiss": ("POST", f"dead/{run}/dismiss", None),
             "restore": ("POST", f"dead/{run}/restore", None),
         }[operation]
@@ -146,6 +158,8 @@ class Http(Interface):
         answer: dict[str, Any] = json.loads(reply.body or b"{}")
         if operation == "change_many":
             answer = _many(answer)
+        if operation == "shift":
+            [answer] = answer["schedules"]
         notes = answer.get("confirmation") or " ".join(answer.get("notes", []))
         if operation == "stop":
             answer["status"] = answer["runs"][0]["status"]
@@ -163,6 +177,8 @@ class Python(Interface):
                 return Refusal(str(error), error.code)
             if operation == "change_many":
                 return Said(self._facts(operation, _many(answer.facts())), [])
+            if operation == "shift":
+                return Said(self._facts(operation, answer.matched[0]), [])
             runs_or_schedule = answer[0] if isinstance(answer, list) else answer
             facts = runs_or_schedule.as_dict()
             return Said(self._facts(operation, facts), facts.get("warning_codes", []), " ".join(facts.get("notes", [])))
@@ -172,8 +188,12 @@ class Python(Interface):
         match operation:
             case "pause":
                 return duetime.pause(id, until=UNTIL, note=NOTE)
-            case "resume" | "cancel" | "delete" | "run_now":
-                return getattr(duetime, operation)(id)
+            case "resume" | "cancel" | "delete" | "run_now" | "restore_schedule":
+                return getattr(duetime, operation.removesuffix("_schedule"))(id)
+            case "shift":
+                return duetime.change_many("shift", [id], shift=SHIFT)
+            case "stop_after":
+                return duetime.cancel_run(run, after=AFTER)
             case "change_many":
                 return duetime.change_many("pause", [id, *others])
             case "again":
@@ -196,6 +216,9 @@ class CommandLine(Interface):
         command = {
             "pause": ("pause", id, "--until", UNTIL, "--note", NOTE),
             "delete": ("delete", id, "--yes"),
+            "restore_schedule": ("restore", id),
+            "shift": ("change", "shift", id, "--by", SHIFT),
+            "stop_after": ("runs", "stop", run, "--after", AFTER),
             "change_many": ("change", "pause", id, *others),
             "run_now": ("run", id),
             "again": ("runs", "again", run, *(f"--set={name}={json.dumps(value)}" for name, value in FIELDS.items())),
@@ -210,6 +233,8 @@ class CommandLine(Interface):
             return Refusal(refused["message"], refused["code"], exit=done.code)
         if operation == "change_many":
             answer = _many(answer)
+        if operation == "shift":
+            [answer] = answer["schedules"]
         if operation in ("run_now", "stop", "retry"):
             answer["status"] = (
                 answer["run"]["status"] if "run" in answer else "cancelled" if "runs" in answer else "pending"
@@ -223,7 +248,8 @@ class Dashboard(Interface):
         id, run, others = target
         browser, proof = browser_of(self._there, self._owner)
         of_run = {"again": "again", "retry": "retry", "stop_run": "cancel", "dismiss": "dismiss", "restore": "restore"}
-        path = f"/schedules/{id}/{'run' if operation == 'run_now' else operation}"
+        named = {"run_now": "run", "restore_schedule": "restore"}
+        path = f"/schedules/{id}/{named.get(operation, operation)}"
         path = f"/runs/{run}/{of_run[operation]}" if operation in of_run else path
         fields = [("until", UNTIL), ("note", NOTE)] if operation == "pause" else []
         if operation == "again":

@@ -72,6 +72,18 @@ class Interface(ABC):
     def delete(self, kind: str, id: str) -> None: ...
 
     @abstractmethod
+    def restore_schedule(self, kind: str, id: str) -> None:
+        """Take back that a schedule was cancelled or deleted."""
+
+    @abstractmethod
+    def shift(self, kind: str, id: str) -> None:
+        """Move its times by an hour."""
+
+    @abstractmethod
+    def delete_finished(self, kind: str, **idle: str) -> None:
+        """Delete the schedules of a kind that are over, or those of them with `older_than`."""
+
+    @abstractmethod
     def run_now(self, kind: str, id: str) -> None: ...
 
     @abstractmethod
@@ -81,6 +93,10 @@ class Interface(ABC):
     @abstractmethod
     def stop_run(self, kind: str, run: int) -> None:
         """Stop one run."""
+
+    @abstractmethod
+    def stop_after(self, kind: str, run: int) -> None:
+        """Stop a run when it has run for ten minutes."""
 
     @abstractmethod
     def retry(self, kind: str, run: int) -> None: ...
@@ -95,6 +111,10 @@ class Interface(ABC):
 
     @abstractmethod
     def history(self, kind: str, id: str) -> set[int]: ...
+
+    @abstractmethod
+    def history_by_status(self, kind: str, id: str) -> set[int]:
+        """Return the runs that failed or were cancelled."""
 
     @abstractmethod
     def list(self, kind: str) -> set[str]: ...
@@ -146,6 +166,18 @@ class Mcp(Interface):
     def delete(self, kind: str, id: str) -> None:
         self._use("delete_schedule", schedule_id=id)
 
+    def restore_schedule(self, kind: str, id: str) -> None:
+        [row] = self._use("change_schedules", action="restore", ids=[id])["schedules"]
+        assert row["kind"] == kind and row["next_run"] is not None
+
+    def shift(self, kind: str, id: str) -> None:
+        assert self._use("change_schedules", action="shift", ids=[id], shift="1h")["changed"] == 1
+
+    def delete_finished(self, kind: str, **idle: str) -> None:
+        chosen = {"action": "delete", "kind": kind, "status": "finished", **idle}
+        number = self._use("change_schedules", **chosen, dry_run=True)["matched"]
+        assert self._use("change_schedules", **chosen, expected_count=number)["changed"] == number
+
     def run_now(self, kind: str, id: str) -> None:
         assert self._use("run_now", schedule_id=id)["run"]["kind"] == kind
 
@@ -156,6 +188,10 @@ class Mcp(Interface):
     def stop_run(self, kind: str, run: int) -> None:
         [stopped] = self._use("stop_run", run_id=run)["stopped"]
         assert (stopped["run_id"], stopped["status"]) == (run, "cancelled")
+
+    def stop_after(self, kind: str, run: int) -> None:
+        answer = self._use("stop_run", run_id=run, after="10m")
+        assert (answer["stopped_count"], answer["requested_count"]) == (0, 1)
 
     def retry(self, kind: str, run: int) -> None:
         assert self._use("run_now", run_id=run)["run"]["run_id"] == run
@@ -168,6 +204,9 @@ class Mcp(Interface):
 
     def history(self, kind: str, id: str) -> set[int]:
         return {each["run_id"] for each in self._use("history", schedule_id=id)["runs"]}
+
+    def history_by_status(self, kind: str, id: str) -> set[int]:
+        return {each["run_id"] for each in self._use("history", schedule_id=id, status="failed,cancelled")["runs"]}
 
     def list(self, kind: str) -> set[str]:
         lists = {
@@ -221,6 +260,18 @@ class Http(Interface):
     def delete(self, kind: str, id: str) -> None:
         self._ask("DELETE", f"/schedules/{id}")
 
+    def restore_schedule(self, kind: str, id: str) -> None:
+        assert self._ask("POST", f"/schedules/{id}/restore")["status"] == "pending"
+
+    def shift(self, kind: str, id: str) -> None:
+        body = {"action": "shift", "ids": [id], "shift": "1h"}
+        assert self._ask("POST", "/schedules/change", body)["changed"] == 1
+
+    def delete_finished(self, kind: str, **idle: str) -> None:
+        chosen = {"action": "delete", "kind": kind, "status": "finished", **idle}
+        number = self._ask("POST", "/schedules/change", {**chosen, "dry_run": True})["matched"]
+        assert self._ask("POST", "/schedules/change", {**chosen, "expected_count": number})["changed"] == number
+
     def run_now(self, kind: str, id: str) -> None:
         assert self._ask("POST", f"/schedules/{id}/run")["schedule"] == id
 
@@ -230,6 +281,9 @@ class Http(Interface):
 
     def stop_run(self, kind: str, run: int) -> None:
         assert self._ask("POST", f"/runs/{run}/cancel")["status"] == "cancelled"
+
+    def stop_after(self, kind: str, run: int) -> None:
+        assert self._ask("POST", f"/runs/{run}/cancel?after=10m")["status"] == "running"
 
     def retry(self, kind: str, run: int) -> None:
         assert self._ask("POST", f"/runs/{run}/retry")["run_id"] == run
@@ -244,6 +298,10 @@ class Http(Interface):
 
     def history(self, kind: str, id: str) -> set[int]:
         return {each["run_id"] for each in self._ask("GET", f"/schedules/{id}/runs")["runs"]}
+
+    def history_by_status(self, kind: str, id: str) -> set[int]:
+        found = self._ask("GET", f"/runs?schedule={id}&status=failed,cancelled")["runs"]
+        return {each["run_id"] for each in found}
 
     def list(self, kind: str) -> set[str]:
         return {each["id"] for each in self._ask("GET", f"/schedules?kind={kind}&limit=1000")["schedules"]}
@@ -297,6 +355,16 @@ class CommandLine(Interface):
     def delete(self, kind: str, id: str) -> None:
         self._run(kind, "delete", id)
 
+    def restore_schedule(self, kind: str, id: str) -> None:
+        assert "next   " in self._run(kind, "restore", id).out
+
+    def shift(self, kind: str, id: str) -> None:
+        assert self._call("change", "shift", id, "--by", "1h", "--json").document["changed"] == 1
+
+    def delete_finished(self, kind: str, **idle: str) -> None:
+        options = [word for value in idle.values() for word in ("--older-than", value)]
+        self._call("change", "delete", "--kind", kind, "--status", "finished", *options, "--yes")
+
     def run_now(self, kind: str, id: str) -> None:
         assert self._run(kind, "run", id, "--json").document["id"] == id
 
@@ -305,6 +373,9 @@ class CommandLine(Interface):
 
     def stop_run(self, kind: str, run: int) -> None:
         assert f"Run {run} of same is cancelled." in self._call("run", "stop", str(run)).out
+
+    def stop_after(self, kind: str, run: int) -> None:
+        assert "is asked to stop at" in self._call("runs", "stop", str(run), "--after", "10m").out
 
     def retry(self, kind: str, run: int) -> None:
         assert self._call("dead", "retry", str(run), "--json").document["retried"] == [run]
@@ -319,6 +390,10 @@ class CommandLine(Interface):
 
     def history(self, kind: str, id: str) -> set[int]:
         return {each["run_id"] for each in self._run(kind, "history", id, "--json").document["runs"]}
+
+    def history_by_status(self, kind: str, id: str) -> set[int]:
+        found = self._call("runs", "list", "--status", "failed,cancelled", "--limit", "1000", "--json").document["runs"]
+        return {each["run_id"] for each in found if each["schedule"] == id}
 
     def list(self, kind: str) -> set[str]:
         found = self._run(kind, "list", "--all", "--json").document
@@ -379,6 +454,16 @@ class Dashboard(Interface):
     def delete(self, kind: str, id: str) -> None:
         self._send(f"/schedules/{id}/delete")
 
+    def restore_schedule(self, kind: str, id: str) -> None:
+        assert self._links(f"/schedules/{id}", r'action="(/schedules/[^"]+/restore)"'), "there is a button for it"
+        self._send(f"/schedules/{id}/restore")
+
+    def shift(self, kind: str, id: str) -> None:
+        raise NotImplementedError
+
+    def delete_finished(self, kind: str, **idle: str) -> None:
+        raise NotImplementedError
+
     def run_now(self, kind: str, id: str) -> None:
         self._send(f"/schedules/{id}/run")
 
@@ -388,6 +473,9 @@ class Dashboard(Interface):
 
     def stop_run(self, kind: str, run: int) -> None:
         self._send(f"/runs/{run}/cancel")
+
+    def stop_after(self, kind: str, run: int) -> None:
+        raise NotImplementedError
 
     def retry(self, kind: str, run: int) -> None:
         self._send(f"/runs/{run}/retry")
@@ -402,6 +490,9 @@ class Dashboard(Interface):
 
     def history(self, kind: str, id: str) -> set[int]:
         return {int(run) for run in self._links(f"/schedules/{id}", r'href="/runs/(\d+)')}
+
+    def history_by_status(self, kind: str, id: str) -> set[int]:
+        raise NotImplementedError
 
     def list(self, kind: str) -> set[str]:
         return self._links(f"/schedules?kind={kind}&order=newest", r'href="/schedules/([^/"?#]+)"')
@@ -448,6 +539,20 @@ class Python(Interface):
         with closing(self._duetime()) as duetime:
             duetime.delete(id)
 
+    def restore_schedule(self, kind: str, id: str) -> None:
+        with closing(self._duetime()) as duetime:
+            assert duetime.restore(id).status == "pending"
+
+    def shift(self, kind: str, id: str) -> None:
+        with closing(self._duetime()) as duetime:
+            assert duetime.change_many("shift", [id], shift="1h").changed == 1
+
+    def delete_finished(self, kind: str, **idle: str) -> None:
+        chosen: dict[str, Any] = {"kind": kind, "status": "finished", **idle}
+        with closing(self._duetime()) as duetime:
+            number = len(duetime.change_many("delete", **chosen, dry_run=True).matched)
+            assert duetime.change_many("delete", **chosen, expected_count=number).changed == number
+
     def run_now(self, kind: str, id: str) -> None:
         with closing(self._duetime()) as duetime:
             assert duetime.run_now(id).schedule == id
@@ -459,6 +564,10 @@ class Python(Interface):
     def stop_run(self, kind: str, run: int) -> None:
         with closing(self._duetime()) as duetime:
             assert duetime.cancel_run(run).status == "cancelled"
+
+    def stop_after(self, kind: str, run: int) -> None:
+        with closing(self._duetime()) as duetime:
+            assert duetime.cancel_run(run, after="10m").stopping is False
 
     def retry(self, kind: str, run: int) -> None:
         with closing(self._duetime()) as duetime:
@@ -477,6 +586,10 @@ class Python(Interface):
     def history(self, kind: str, id: str) -> set[int]:
         with closing(self._duetime()) as duetime:
             return {each.run_id for each in duetime.history(id)}
+
+    def history_by_status(self, kind: str, id: str) -> set[int]:
+        with closing(self._duetime()) as duetime:
+            return {each.run_id for each in duetime.history(id, status="failed,cancelled")}
 
     def list(self, kind: str) -> set[str]:
         with closing(self._duetime()) as duetime:

@@ -24,6 +24,7 @@ from duetime.service.operations.declaration import MAX_LIMIT
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
 from duetime.service.operations.take import LEASE, FinishRun, TakeRun, finish_run, return_run, take_run
 from duetime.service.options import Duration
+from duetime.service.pauses import fires_at
 from duetime.service.presenters import author_view, instant_view
 from duetime.service.vocabulary import Schedule, iso_local, status_of
 from duetime.service.when import read_seconds
@@ -159,7 +160,7 @@ def _check_text(prompt: object) -> None:
 
 def _scheduled_task(schedule: Schedule) -> ScheduledTask:
     definition, progress = schedule
-    fire_at: Instant | None = progress.next if progress.next is not None else progress.through
+    fire_at: Instant | None = progress.through if progress.next is None else fires_at(schedule)
     return ScheduledTask(
         id=definition.id,
         prompt=prompt_of(definition),

@@ -84,9 +84,10 @@ class Running:
         return (yield from wait_for_start(self._call, retry(self._call, RetryRun(run=run_id)), 0))
 
     @method
-    def cancel_run(self: Opened, run_id: int) -> Run:
-        """Stop one run and leave its schedule alone. A run that has started is asked to stop."""
-        stopped, _, notes = stop(self._call, Stop(run=run_id))
+    def cancel_run(self: Opened, run_id: int, *, after: str | None = None) -> Run:
+        """Stop one run and leave its schedule alone. A run that has started is asked to stop; with `after`, such as
+        `10m`, only once it has run that long."""
+        stopped, _, notes = stop(self._call, Stop(run=run_id, after=after))
         return run_of(self._call, stopped.runs[0], notes=list(notes))
 
     @method

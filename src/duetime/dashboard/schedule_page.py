@@ -46,6 +46,8 @@ def schedule_page(request: PageRequest) -> Response:
     page, problem = _history(request, schedule, filters)
     [shape] = schedule_views(request.reader, [schedule])
     (_, instants), warnings, _ = next_times(request.call, NextTimes(schedule=schedule, count=NEXT))
+    if request.parameter("did") == "created":
+        warnings = [*warnings, *request.call.services.pause_warnings(schedule.definition)]
     runs = run_rows(request, page.items)
     stats = schedule_stats(request.reader, schedule)
     over, is_once = state in OVER, shape["trigger"]["type"] == "once"

@@ -53,6 +53,12 @@ class Creation(NamedTuple):
     fresh: bool  # False: the owner's key was known, and this is what was created with it
 
 
+class PauseOfAll(NamedTuple):
+    """A pause of all that an owner has scheduled."""
+
+    until: Instant | None
+
+
 class RunInput(NamedTuple):
     payload: str | None = None  # None: the run uses its schedule's
     actor: str | None = None  # who started the run manually: see `engine.actor`
@@ -268,6 +274,10 @@ class Store(Remotes, Revocations, Publication, Figures, Incidents, Protocol):
 
     def recent_workers(self) -> list[WorkerRow]:
         """Return the workers as of at most a second ago; for warnings, which must not delay every create."""
+
+    def pause_of_all(self, owner: str) -> PauseOfAll | None:
+        """Return the pause of all that an owner has scheduled, except for fewer that were created since; None if
+        something else is not paused. As of at most a second ago, unless it was changed by this process."""
 
     def record_and_claim(
         self,

@@ -79,7 +79,7 @@ def catalog_of(specs: Iterable[KindSpec], names: Sequence[str] = (), optional: C
         tools=tools,
         resources=_loaded(spec.resources for spec in [*whole, *partly]),
         recipes=[*_loaded(spec.recipes for spec in whole), *(general_recipes(tools) if families else ())],
-        instructions=_instructions([*whole, *partly]),
+        instructions=_instructions([*whole, *partly, *(spec for spec in served if not family_of(spec))]),
     )
 
 

@@ -23,6 +23,7 @@ from duetime.mcp.manage_tools import BRIEF, SCHEDULE_ID, edited_reply
 from duetime.mcp.schemas import (
     ERROR,
     LOOKUP,
+    OPTIONS_SET,
     UNLISTED,
     WARNINGS,
     ZONE,
@@ -168,6 +169,7 @@ def edit_tool(served: Served) -> Tool:
                 "applies": {"type": "string"},
                 **WARNINGS,
                 "limits": {"type": "object"},
+                "options": OPTIONS_SET,
                 "known_tasks": {"type": "array", "items": {"type": "string"}},
                 "error": ERROR,
                 **LOOKUP,

@@ -20,7 +20,9 @@ from duetime.mcp.schemas import (
     with_warnings,
 )
 from duetime.mcp.served import KIND, AnswerTool, GenericTools
+from duetime.mcp.standard_tools import created_facts
 from duetime.service.errors import STORE_ERRORS
+from duetime.service.lookup import is_stored
 from duetime.service.masking import without_secrets
 from duetime.service.operations import change as operations
 from duetime.service.operations.change import ChangeRequest
@@ -28,7 +30,7 @@ from duetime.service.operations.declaration import Answer
 from duetime.service.operations.edit import EditedSchedule
 from duetime.service.presenters import brief_view
 from duetime.service.services import Call
-from duetime.service.vocabulary import status_of
+from duetime.service.vocabulary import OVER, status_of
 
 SCHEDULE_ID = id_or_name("Its id or name.")
 DELETED_ID = id_or_name(
@@ -54,7 +56,7 @@ def edited_reply(call: Call, answer: Answer[EditedSchedule]) -> Reply:
         "schedule_id": edited.definition.public_id,
         "status": status_of(edited.progress),
         **brief_view(edited, call.zone),
-        "limits": answer.value.limits,
+        **created_facts(call, edited, answer.value.limits),
         **({} if applies is None else {"applies": applies}),
     }
     return Reply(with_warnings(with_owner(call, view, edited.definition.owner), answer.warnings))
@@ -62,11 +64,13 @@ def edited_reply(call: Call, answer: Answer[EditedSchedule]) -> Reply:
 
 def _change(request: type[ChangeRequest], call: Call, arguments: Arguments) -> Reply:
     id, action = str(arguments["schedule_id"]), request.action
-    changed = operations.change(call, request_of(request, arguments, schedule=id, include_gone=False)).value
+    changed = operations.change(call, request_of(request, arguments, schedule=id)).value
     view: dict[str, Any] = {} if action == "delete" else {"paused": action == "pause"}
     view["confirmation"] = f"Schedule {changed.id} {operations.ACTIONS[action]} successfully"
     if action != "delete":
         view |= brief_view(changed.schedule, call.zone)
+    elif is_stored(changed.schedule.definition) and changed.schedule.progress.state in OVER:
+        view["note"] = f"It was {status_of(changed.schedule.progress)} before."  # too late to prevent anything
     view |= changed.facts()
     if (owner := changed.schedule.definition.owner) != call.caller.owner:
         view["owner"] = owner  # an operator's change
@@ -123,7 +127,7 @@ _ID = ("schedule_id",)
 )
 def pause_schedule(call: Call, arguments: Arguments) -> Reply:
     """Stop a schedule of any kind until resume_schedule or until a time. Recurring times in the pause are skipped; a
-    one-off fires at its end. Pausing twice is no error."""
+    one-off fires at its end."""
     return _change(operations.Pause, call, arguments)
 
 
@@ -137,14 +141,14 @@ def pause_schedule(call: Call, arguments: Arguments) -> Reply:
     idempotent=True,
 )
 def resume_schedule(call: Call, arguments: Arguments) -> Reply:
-    """Let a paused schedule fire again, from its next time on. Resuming one that is not paused is no error."""
+    """Let a paused schedule fire again, from its next time on; a one-off that it held back fires at once."""
     return _change(operations.Resume, call, arguments)
 
 
 @tools.declare(
     "Delete",
     {"schedule_id": DELETED_ID},
-    {**_ANSWER, **_ERRORS},
+    {**_ANSWER, "note": BRIEF["note"], **_ERRORS},
     _ID,
     always=tuple(_ALWAYS),
     refusals=_refusals(partial(_refusal, "delete")),
@@ -157,8 +161,8 @@ def delete_schedule(call: Call, arguments: Arguments) -> Reply:
     Permanently removes a cron schedule. The schedule will stop firing and cannot be recovered. Use the schedule_id
     returned from schedule_cron_notification.
 
-    It deletes schedules of every kind; the history stays. Ask the user if in doubt. To stop for a while use
-    pause_schedule.
+    It takes every kind, finished ones too. The history stays; change_schedules restores it for a day. Ask the user if
+    in doubt. To stop for a while use pause_schedule.
     """
     return _change(operations.Delete, call, arguments)
 

@@ -121,7 +121,7 @@ def summary(schedule: Schedule, zone: str, id_name: str = "id", detail: str | No
         "error": masked(progress.last_error),
         "note": masked(progress.note),
         "paused_until": instant_view(definition.resume_at, zone),
-        "options": options_view(definition),
+        "options": options_view(definition.policy, definition.trigger, zone),
     }
 
 
@@ -142,7 +142,7 @@ def create(call: Call, arguments: Arguments, kind: str, payload: Mapping[str, An
     _check_times(arguments)
     created, warnings, _ = operations.create(call, create_request(arguments, kind, payload))
     schedule = created.first_result
-    facts = created_facts(schedule, call.zone, created.limits)
+    facts = created_facts(call, schedule, created.limits)
     view = {
         id_name: schedule.definition.public_id,
         "name": masked(schedule.definition.name),
@@ -175,13 +175,17 @@ def create_request(arguments: Arguments, kind: str, payload: Mapping[str, Any]) 
     )
 
 
-def created_facts(schedule: Schedule, zone: str, limits: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the answer to every create and edit contains: the next time, the rule in words, the limits."""
+def created_facts(call: Call, schedule: Schedule, limits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the answer to every create and edit contains: the next time, the rule in words, the limits, and what
+    was set."""
+    definition = schedule.definition
+    defaults = call.services.kinds[definition.kind].defaults
+    options = options_view(definition.policy, definition.trigger, call.zone, defaults)
     return {
-        "next_run": instant_view(next_of(schedule.progress), zone),
-        "reads_as": reads_as(schedule.definition.trigger),
+        "next_run": instant_view(next_of(schedule.progress), call.zone),
+        "reads_as": reads_as(definition.trigger),
         "limits": dict(limits),
-        **({"options": options} if (options := options_view(schedule.definition)) else {}),
+        **({"options": options} if options else {}),
     }
 
 
@@ -231,8 +235,8 @@ def cancel_tool(kind: str, name: str, id_name: str, schedule_id: Schema, list_na
         name=name,
         title=f"Cancel a {kind}",
         description=(
-            f"Cancel a {kind} for good, and stop its run in progress. Ask the user if several could be meant. "
-            "Cancelling twice is no error."
+            f"End a {kind}, and ask its run in progress to stop. It stays in lists and can be restored; "
+            "delete_schedule removes it. Ask the user if several could be meant."
         ),
         input=object_schema({id_name: schedule_id}, (id_name,)),
         output=result_schema(

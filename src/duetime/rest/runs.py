@@ -26,6 +26,7 @@ from duetime.service.warnings import warning_facts
 
 AgainGiven: Any = model_of("AgainGiven", RunAgain, Given, "run_id")
 RunsAsked: Any = model_of("RunsAsked", History, Paged, "limit", "cursor")
+StopAsked: Any = model_of("StopAsked", Stop, Asked, "schedule", "run_id")
 DeadAsked: Any = model_of("DeadAsked", ListDeadLetters, Paged, "limit", "cursor")
 DeadGiven: Any = model_of("DeadGiven", ChangeDeadLetters, Given, "owner", "dismissed", "limit", "cursor")
 routes = router("runs")
@@ -85,9 +86,10 @@ def again(call: Caller, id: Id, body: Annotated[AgainGiven, Body()]) -> Response
 
 
 @routes.post("/runs/{id}/cancel", status_code=202, response_model=answers.Run, responses=problems(404, 409))
-def cancel(call: Caller, id: Id) -> Response:
-    """Stop one run: it is cancelled if it has not started, and asked to stop if it has."""
-    stopped, _, notes = stop(call, Stop(run=id))
+def cancel(call: Caller, id: Id, query: Annotated[StopAsked, Query()]) -> Response:
+    """Stop one run: it is cancelled if it has not started, and asked to stop if it has. With `after`, it is asked only
+    once it has run that long."""
+    stopped, _, notes = stop(call.in_zone(query.timezone), request_of(Stop, query, run=id))
     return JSONResponse(started_shape(call, Answer(stopped.runs[0], (), notes)), 202)
 
 

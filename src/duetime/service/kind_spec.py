@@ -281,10 +281,6 @@ class KindHooks:
         """Return the payload of a schedule whose waiting runs are assigned to one of `wakeable`."""
         return dict(payload)
 
-    def is_gone(self, schedule: Schedule) -> bool:
-        """Return whether a finished schedule counts as gone, such as a message that was sent."""
-        return False
-
     def adapt_edit(self, caller: Caller, schedule: Schedule, changes: Changes) -> Changes:
         """Return the changes, marked with `amid_runs` if they may be made although a run is due."""
         return changes

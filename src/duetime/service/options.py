@@ -166,7 +166,7 @@ class PolicyOptions(TypedDict, total=False):
         str | None,
         Option(
             "The topic that receives the outcome of each run.",
-            "Topic for the result of each run, such as daily-report",
+            "Topic for each result, such as daily-report",
             "daily-report",
             is_outcome=True,
         ),

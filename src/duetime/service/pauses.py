@@ -1,4 +1,5 @@
-"""What falls into a pause, for the answer about it: the times that are skipped, or the one that is held."""
+"""What falls into a pause, for the answer about it: the times that are skipped, or the one that is held; and when a
+paused schedule fires again."""
 
 from __future__ import annotations
 
@@ -7,13 +8,31 @@ from typing import Final
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Schedule
+from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.policy.catch_up import missed_span
 from duetime.engine.policy.pauses import is_held, is_one_off
+from duetime.engine.triggers import trigger_from_json
 from duetime.service.presenters import instant_view
 from duetime.service.text import plural
 
 _NEVER: Final = Instant(1 << 62)
+
+
+def fires_at(schedule: Schedule) -> Instant | None:
+    """Return when a schedule fires next: for a paused one, when it does so if nobody resumes it earlier; None if it
+    then never does, or if that is not known."""
+    definition, progress = schedule
+    until, following = definition.resume_at, progress.next
+    if progress.state != ScheduleState.PAUSED or following is None:
+        return following
+    if until is None or following >= until:
+        return None if until is None else following
+    if is_one_off(definition):
+        return until if is_held(schedule, until) else None
+    try:
+        return trigger_from_json(definition.trigger).next_after(Instant(until - 1))
+    except DuetimeError:  # it can no longer be read, or takes too many steps
+        return None
 
 
 def falls_into_pause(

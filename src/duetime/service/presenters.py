@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from duetime.engine.actor import actor_from, actor_phrase, is_agents
 from duetime.engine.clock import SECOND, Instant
@@ -36,6 +38,7 @@ from duetime.service.state_details import run_detail
 from duetime.service.workers import is_alive
 from duetime.settings.sections import INBOX
 
+_FRACTION = re.compile(r"\.\d+")
 _decode = json.JSONDecoder().decode  # the function that `json.loads` calls after checking its argument
 
 
@@ -280,17 +283,25 @@ def _policy_shape(text: str) -> View | None:
     }
 
 
-def options_view(definition: Definition) -> View:
-    """Return the options of a schedule that differ from the defaults, and the limits of its times, so that whoever set
-    them can read them back."""
-    stored, shape = json_object(definition.policy) or {}, _policy_shape(definition.policy) or {}
+_NOT_SET: Final = object()
+
+
+def options_view(policy: str, trigger: str, zone: str, defaults: Mapping[str, Any] = MappingProxyType({})) -> View:
+    """Return the options of a stored policy that differ from the defaults, which may be those of a kind, and the limits
+    of the times, so that whoever set them can read them back."""
+    stored, shape = json_object(policy) or {}, _policy_shape(policy) or {}
     options = {
         option.argument: shape[option.argument]
         for option in policy_options().values()
-        if option.name in stored and option.argument in shape
+        if option.argument in shape and stored.get(option.name, _NOT_SET) not in (_NOT_SET, defaults.get(option.name))
     }
-    trigger = trigger_shape(definition.trigger)
-    return options | {name: trigger[name] for name in TIME_LIMITS if name in trigger}
+    times = trigger_shape(trigger, zone)
+    return options | {name: _to_the_second(times[name]) for name in TIME_LIMITS if name in times}
+
+
+def _to_the_second(limit: Any) -> Any:
+    """Return the limit of a time without the fraction of a second that the end of a day has."""
+    return _FRACTION.sub("", limit) if isinstance(limit, str) else limit
 
 
 def next_instants(schedule: Schedule, now: Instant, count: int) -> list[Instant]:

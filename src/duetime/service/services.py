@@ -20,7 +20,7 @@ from duetime.engine.store import Page, RunQuery, ScheduleQuery
 from duetime.engine.triggers import OnceTrigger, known_zone, trigger_from_json, warnings_for
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.service.kind_spec import KindHooks, KindSpec, Outside, known_specs
-from duetime.service.presenters import policy_shape
+from duetime.service.presenters import instant_view, policy_shape
 from duetime.service.warnings import DELIVERY_PREFIX, ScheduleWarning, declare, warning
 from duetime.service.workers import living, work_entry
 
@@ -36,6 +36,7 @@ declare(
     no_worker_for_kind="No worker that is running takes a {kind}, so it does not fire until one does.",
     no_worker_for_task="No worker that is running knows {task}: start one with the module that registers it.",
     session_worker_only="It fires only while an agent client is open: run `duetime service install` to have it always.",
+    all_paused="Everything scheduled earlier is paused{until}; this one is not, so it fires.",
     cancelled="What this idempotency key created was cancelled, so it does not fire: use another key for a new one.",
 )
 OPERATOR = Caller(LOCAL, operator=True, actor=Actor(PERSON, LOCAL, "cli"))
@@ -92,6 +93,14 @@ class Services:
         if self.scheduler.notices:
             warnings += self.process_warnings()
         return warnings + self.schedule_warnings(schedule, payload)
+
+    def pause_warnings(self, definition: Definition) -> list[ScheduleWarning]:
+        """Return a warning if all that the owner scheduled earlier is paused, and a new schedule is not."""
+        pause = self.scheduler.store.pause_of_all(definition.owner)
+        if pause is None:
+            return []
+        until = "" if pause.until is None else f" until {instant_view(pause.until, self.zone)}"
+        return [warning("all_paused", until=until)]
 
     def process_warnings(self) -> list[ScheduleWarning]:
         """Return warnings about this process, such as settings that differ from the server's."""

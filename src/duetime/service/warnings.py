@@ -41,6 +41,10 @@ EXPLANATIONS: Final = {
         "The next time of a recurring schedule was moved past other times of its rule. Those are neither run nor "
         "caught up. Move the next time to an earlier one, or edit the rule, if they should run."
     ),
+    "all_paused": (
+        "Everything that the owner had scheduled was paused. A pause covers what exists at that time, so that a new "
+        "schedule fires nevertheless. Pause it too if it should wait as well."
+    ),
     "cancelled": (
         "An idempotency key always returns what it created first, also after that was cancelled. Give another key to "
         "create a new schedule."

@@ -113,6 +113,7 @@ class BaseStore(ReadsMixin, TrimMixin, IncidentsMixin, Store, ABC):
         self._changes = SharedCommit(self._change_together)
         self._trimmed = []
         self.observer: RunObserver | None = None
+        self._unpaused = {}
         self._forget_workers()
 
     @abstractmethod
@@ -231,6 +232,7 @@ class BaseStore(ReadsMixin, TrimMixin, IncidentsMixin, Store, ABC):
         the transaction does for the others."""
         with self._write() as tx:
             carried = [self._change_in(tx, request) for request in requests]
+        self._unpaused.clear()
         self.tell_observer(tx.events)
         soon = [due for result, due in carried if not isinstance(result, Refused)]
         if soon:

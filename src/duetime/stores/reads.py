@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from duetime.engine.clock import Clock, Instant
 from duetime.engine.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, Used, WorkerId, WorkerRow
 from duetime.engine.policy.claim import Claim
-from duetime.engine.store import Page, RunInput, RunQuery, RunStopRequest, ScheduleQuery
+from duetime.engine.store import Page, PauseOfAll, RunInput, RunQuery, RunStopRequest, ScheduleQuery
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.stores.byte_limits import read_page, run_bytes, schedule_bytes
 from duetime.stores.run_search import run_count, run_counts, run_page, runs_by_due
@@ -19,6 +19,8 @@ from duetime.stores.search import Placed, firing, place_of, schedule_count, sche
 from duetime.stores.transaction import held_of, schedule_of
 
 RECENT_SECONDS = 1.0
+MOST_REMEMBERED = 10_000
+"""Number of owners of whom it is remembered that nothing is paused."""
 
 
 class NamedQueries(ABC):
@@ -38,6 +40,7 @@ class NamedQueries(ABC):
 class ReadsMixin(NamedQueries):
     _clock: Clock
     _recent_workers: tuple[list[WorkerRow], float | None]
+    _unpaused: dict[str, float]
 
     @abstractmethod
     def _texts(self, values: Sequence[str]) -> str:
@@ -110,6 +113,21 @@ class ReadsMixin(NamedQueries):
             workers = self.workers()
             self._recent_workers = workers, now
         return workers
+
+    def pause_of_all(self, owner: str) -> PauseOfAll | None:
+        """Remember for a second, or until a schedule is changed in this process, that nothing is paused."""
+        now = self._clock.monotonic()
+        if self._unpaused.get(owner, now) > now:
+            return None
+        rows = self._named("pause_of_all", owner, owner, owner, owner)
+        if not rows:
+            if len(self._unpaused) >= MOST_REMEMBERED:
+                self._unpaused.clear()
+            self._unpaused[owner] = now + RECENT_SECONDS
+            return None
+        since, until, paused, active, oldest = rows[0]
+        others = oldest is not None and (oldest < since or active > paused)
+        return None if others else PauseOfAll(until)
 
     def _forget_workers(self) -> None:
         self._recent_workers = ([], None)

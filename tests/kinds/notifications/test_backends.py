@@ -156,7 +156,7 @@ def test_pause_and_resume(backend: Backend, ann: Agent) -> None:
 # -- what goes out once -------------------------------------------------------------------------------------------
 
 
-def test_a_one_off_is_listed_until_it_goes_out(backend: Backend, ann: Agent) -> None:
+def test_a_one_off_is_listed_until_it_goes_out(request: pytest.FixtureRequest, backend: Backend, ann: Agent) -> None:
     message = ann.once(datetime="2026-02-10T16:30:00+01:00", message="Tee ist fertig")
     assert message.startswith("msg_")
     row = {
@@ -171,6 +171,8 @@ def test_a_one_off_is_listed_until_it_goes_out(backend: Backend, ann: Agent) -> 
     backend.pass_(minutes=2)
     assert backend.arrived == [(ALERTS, "Tee ist fertig")]
     assert ann.listed() == ([], [])
+    if "qstash" not in request.node.callspec.id:  # which forgets a message that it has sent
+        assert ann("delete_schedule", schedule_id=message)["note"] == "It was completed before."
     assert ann("delete_schedule", schedule_id=message) == not_found(message, "already been deleted")
 
 

@@ -50,6 +50,7 @@ def test_the_latest_run_by_the_number_of_its_task(both: Stage) -> None:
     when = "Feb 10, 2026 12:01 PM PST"
     assert both.ada.hears("prompt_result", id=number) == (
         f"Run {run_id} of task #{number}, due {when}: completed on {when}.\n"
+        "The prompt, as data: say how many jobs failed\n"
         "What was answered, as data:\n\nTwo of them failed."
     )
 
@@ -86,7 +87,8 @@ def test_the_runs_before_it_can_be_asked_for(both: Stage) -> None:
     assert told["status"] == "waiting" and "result" not in told and "finished" not in told
     assert [each["run_id"] for each in told["earlier"]] == runs[::-1]
     assert told["earlier"][0] == {"run_id": runs[-1], "due": "2026-02-10T14:01:00-08:00", "status": "completed"}
-    first, second = both.ada.hears("prompt_result", id=number).split("\n")
+    first, prompt, second = both.ada.hears("prompt_result", id=number).split("\n")
+    assert prompt == "The prompt, as data: water the plants"
     assert first == f"Run {told['run_id']} of task #{number}, due Feb 10, 2026 3:01 PM PST: waiting."
     assert second.startswith(f"Earlier runs: {runs[2]} (completed, due Feb 10, 2026 2:01 PM PST), {runs[1]} (")
     assert both.ada.knows("prompt_result", run_id=runs[0])["result"] == "Watered."
@@ -98,7 +100,7 @@ def test_why_it_failed(stage: Stage) -> None:
     stage.ada.use("finish_prompt", run_id=run_id, error="no\nwater")
     told = stage.ada.use("prompt_result", id=number)
     assert told.structured["status"] == "pending" and told.structured["reason"] == "no\nwater"
-    assert told.text is not None and told.text.endswith(": pending.\nWhy: no\ufffdwater"), "in one line"
+    assert told.text is not None and told.text.endswith("plants\nWhy: no\ufffdwater"), "in one line"
     stage.time.advance(timedelta(minutes=1))
     stage.ada.use("finish_prompt", run_id=stage.ada.knows("take_prompt")["run_id"], error="none")
     assert stage.ada.knows("prompt_result", id=number)["status"] == "failed"

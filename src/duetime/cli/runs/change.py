@@ -59,7 +59,8 @@ def change(
     json_: Json = False,
 ) -> int:
     """Pause, resume, cancel, delete, restore or shift many schedules: those with these ids, or all that match a filter.
-    To cancel or delete ends them, so that it is confirmed first; `restore` takes it back."""
+    To cancel or delete ends them, so that it is confirmed first: cancelled ones stay in lists, deleted ones do not.
+    `restore` takes back either."""
     with opened(db) as app:
         call, ends = app.call, read_time(app.call, until, "until")
         request = ChangeMany(

@@ -241,8 +241,8 @@ def stop(
     with opened(db) as app:
         found_run(app, run, program(app, "runs", "list", "--status", LIVING))
         ([ended], schedule), _, notes = stop_run(app.call, Stop(run=run, after=after))
-        document = whole_view(ended, schedule, app.call.zone) | {"stopping": ended.status in LIVE, "notes": notes}
-        state = "was asked to stop" if ended.status in LIVE else f"is {ended.status}"
-        output.print_result(
-            json_, document, " ".join([f"Run {ended.id} of {clean(name_of(ended))} {state}.", *notes[1:]])
-        )
+        is_asked = ended.status in LIVE and after is None
+        document = whole_view(ended, schedule, app.call.zone) | {"stopping": is_asked, "notes": notes}
+        state = "was asked to stop" if is_asked else f"is {ended.status}"
+        first = f"Run {ended.id} of {clean(name_of(ended))} {state}." if after is None else clean(notes[0])
+        output.print_result(json_, document, " ".join([first, *notes[1:]]))

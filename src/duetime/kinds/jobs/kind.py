@@ -84,6 +84,10 @@ class JobKind(KindHooks):
         web = "task" if caller.grant is not None and any(stage.task.web for stage in plan.stages) else ""
         return Prepared(prepared, plan.stages[0].task.name, check_cron=refuse_seconds, web=web)
 
+    def tasks_of(self, text: str, caller: Caller) -> list[Task]:
+        """Return the task, or those of a pipeline, that a caller may schedule. Raises UnknownTask."""
+        return [stage.task for stage in self._planner.visible(text, caller).stages]
+
     def known_work(self) -> list[str]:
         return [task.name for task in self.registry]
 

@@ -73,10 +73,22 @@ def detail(call: Call, schedule: Schedule, zone: str) -> dict[str, Any]:
     return {
         **summary(schedule, zone, "job_id", detail_of(call, schedule)),
         **extras(schedule, zone, brief=False),
+        **_description(call, schedule),
         "created_at": instant_view(definition.created, zone),
         "max_runs": (policy_shape(definition.policy) or {}).get("max_runs"),
         "limits": call.services.limits(schedule),
     }
+
+
+def _description(call: Call, schedule: Schedule) -> dict[str, str]:
+    """Return what the task does, in the words of its author; of a pipeline, what each step does."""
+    payload = json_object(schedule.definition.payload) or {}
+    try:
+        tasks = call.services.kind(JobKind).tasks_of(str(payload.get("task")), call.caller)
+    except DuetimeError:  # it is not registered here
+        return {}
+    texts = [f"{task.name}: {task.description}" if len(tasks) > 1 else task.description for task in tasks]
+    return {"task_description": "\n".join(texts)} if any(task.description for task in tasks) else {}
 
 
 _UNSAID = ("type", "timezone", "anchor")
@@ -102,7 +114,7 @@ def schedule_job(call: Call, arguments: Arguments) -> Reply:
 
 @errors_as_results
 def job_status(call: Call, arguments: Arguments) -> Reply:
-    """What one job runs and when, and its latest runs with results and errors: tells whether it worked."""
+    """What one job does and when, and its latest runs with results and errors."""
     zone = call.in_zone(arguments.get("timezone")).zone
     try:
         job = find_schedule(call.scheduler, call.caller, arguments["job_id"], "job")
@@ -180,6 +192,7 @@ TOOLS = [
         {
             **summary_schema("job_id"),
             **RUNS,
+            "task_description": text("What the task does."),
             "created_at": {"type": "string"},
             "max_runs": {"type": ["integer", "null"]},
             "limits": LIMITS_IN_FORCE,

@@ -136,6 +136,10 @@ class Planner:
         self.known = lru_cache(maxsize=4096)(partial(_plan, registry.get))
         """Returns the plan for a run. Permissions were checked when the job was created. Raises UnknownTask."""
 
+    def visible(self, text: str, caller: Caller) -> Plan:
+        """Return the plan of tasks that a caller may schedule. Raises UnknownTask."""
+        return _plan(lambda name: self._registry.visible(name, caller), text)
+
     def checked(self, text: str, args: Sequence[Any], kwargs: Mapping[str, Any], caller: Caller) -> Plan:
         """Return the plan for a new job. Raises InvalidInput that names the argument that does not fit."""
         bare = self._registry.visible(text, caller)
@@ -143,7 +147,7 @@ class Planner:
             bare.arguments.check(bare.name, args, kwargs)
             return _bare(bare)
         try:
-            plan = _plan(lambda name: self._registry.visible(name, caller), text)
+            plan = self.visible(text, caller)
         except UnknownTask as error:
             known = [task.name for task in self._registry if self._registry.visible(task.name, caller) is not None]
             raise UnknownTask(error.message, field=error.field, known=known[:_MOST_NAMED]) from None

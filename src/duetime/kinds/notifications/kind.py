@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.encoding import encode_whole, json_object
+from duetime.engine.encoding import encode_whole
 from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
-from duetime.engine.model import OVER, Cause, Definition, Schedule
+from duetime.engine.model import Cause, Definition
 from duetime.engine.narrowing import may_use_web
 from duetime.engine.outcome import Cancelled, Completed, Outcome, Returned
 from duetime.engine.policy.claim import Claim
@@ -144,11 +144,6 @@ class NotificationKind(KindHooks):
 
     def name_of(self, payload: Mapping[str, Any]) -> str | None:
         return name_of(payload)
-
-    def is_gone(self, schedule: Schedule) -> bool:
-        """Return whether a notification is gone: a one-off is once it was sent or withdrawn."""
-        over = schedule.progress.state in OVER
-        return over and (json_object(schedule.definition.trigger) or {}).get("type") == "once"
 
     def create_warnings(self, definition: Definition, payload: Mapping[str, Any]) -> list[ScheduleWarning]:
         id = definition.public_id

@@ -21,6 +21,7 @@ from duetime.kinds.notifications.service import KIND, PATIENCE, Notification, Se
 from duetime.service.operations.create import CreatedSchedule, create_new
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.schedules import details_of
+from duetime.service.pauses import fires_at
 from duetime.service.services import Call, Services, pages_of
 from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.service.workers import living
@@ -56,12 +57,14 @@ def notification(schedule: Schedule) -> Notification:
     paused, stored = progress.state == ScheduleState.PAUSED, (definition.trigger, definition.payload)
     row = Notification(
         definition.public_id, definition.subject, *stored, progress.next, paused, progress.last_run,
-        note=progress.note, paused_until=definition.resume_at,
+        note=progress.note, paused_until=definition.resume_at, stored_policy=definition.policy,
     )  # fmt: skip
     if definition.name != row.label and not row.body.startswith(definition.name):
         row = row._replace(name=definition.name)
     if not row.is_once:
         return row._replace(next=None) if paused else row
+    if paused:
+        return row._replace(next=fires_at(schedule))
     trigger = row.trigger
     at = trigger.at if isinstance(trigger, OnceTrigger) else progress.next or definition.created
     return row._replace(next=at)

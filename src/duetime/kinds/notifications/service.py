@@ -46,7 +46,7 @@ class Notification(NamedTuple):
     stored_trigger: str
     stored_payload: str
     next: Instant | None
-    """When it is sent; None while a recurring one is paused."""
+    """When it is sent; None while a recurring one is paused, and for a one-off that is paused without an end."""
     paused: bool = False
     last: Instant | None = None
     name: str | None = None
@@ -60,6 +60,7 @@ class Notification(NamedTuple):
     """Warnings for the creator of a new one."""
     limits: Mapping[str, Any] = MappingProxyType({})
     """The limits in force for a new one."""
+    stored_policy: str = "{}"
 
     @property
     def is_once(self) -> bool:
@@ -81,12 +82,16 @@ class Notification(NamedTuple):
         return "UTC" if trigger is None else trigger.timezone
 
     @property
+    def payload(self) -> dict[str, Any]:
+        return json_object(self.stored_payload) or {}
+
+    @property
     def label(self) -> str | None:
-        return (json_object(self.stored_payload) or {}).get("label")
+        return self.payload.get("label")
 
     @property
     def body(self) -> str:
-        text: str = (json_object(self.stored_payload) or {}).get("message", "")
+        text: str = self.payload.get("message", "")
         return text
 
 

@@ -7,6 +7,7 @@ from duetime.service.kind_spec import Command, KindSpec
 SPEC = KindSpec(
     name="request",
     plural="requests",
+    further_instructions="A request is an HTTP call that a program has scheduled; agents read, change and delete them.",
     build="duetime.kinds.requests.build:build",
     payload_fields="url, method, headers and so on",
     routes="duetime.kinds.requests.qstash_api.routes:routes",

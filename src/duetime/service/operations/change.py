@@ -63,8 +63,6 @@ class ChangeRequest(OperationRequest):
     schedule: Annotated[ScheduleReference, Field("Its id or name.")]
     kind: str | None = None
     """The only kind that is looked for."""
-    include_gone: bool = True
-    """Whether to find a schedule that its kind counts as gone, such as a message that was sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +134,7 @@ def change(call: Call, request: ChangeRequest) -> Answer[Changed]:
     until, note = (request.until, request.note) if isinstance(request, Pause) else (None, None)
     forever = isinstance(request, Delete) and request.forever
     effect = _Effect(request.action, read_time(call, until, "until"), note, forever=forever)
-    changed = _change(call, request.schedule, effect, request.kind, include_gone=request.include_gone)
+    changed = _change(call, request.schedule, effect, request.kind)
     if not is_stored(changed.schedule.definition):  # its limits and pauses are those of the service that keeps it
         return Answer(changed)
     if request.action in ("resume", "restore"):
@@ -147,9 +145,7 @@ def change(call: Call, request: ChangeRequest) -> Answer[Changed]:
     return Answer(changed)
 
 
-def _change(
-    call: Call, reference: ScheduleReference, effect: _Effect, kind: str | None = None, *, include_gone: bool = True
-) -> Changed:
+def _change(call: Call, reference: ScheduleReference, effect: _Effect, kind: str | None = None) -> Changed:
     if isinstance(reference, Schedule):
         return _change_here(call, reference, effect)
     if effect.action == "restore":
@@ -163,8 +159,7 @@ def _change(
         if changed is None:
             raise no_schedule() if error.code == KEPT_ELSEWHERE else error from None
         return changed
-    of = schedule.definition.kind
-    if not call.serves(of) or (not include_gone and call.services.hooks(of).is_gone(schedule)):
+    if not call.serves(schedule.definition.kind):
         raise no_schedule()
     return _change_here(call, schedule, effect)
 

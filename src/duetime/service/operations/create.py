@@ -147,6 +147,8 @@ def _answer(
     if not fresh and schedule.progress.state == ScheduleState.CANCELLED:
         return Answer(created, [warning("cancelled")])
     warnings = services.create_warnings(schedule, new.payload)
+    if fresh:
+        warnings += services.pause_warnings(definition)
     if new.trigger_type == "once" and definition.version == 1:  # after an edit, its time may be different
         notes = time_notes(new.trigger_config, new.timezone or services.zone, definition.created)
         warnings = [*time_warnings(notes), *warnings] if notes else warnings

@@ -143,10 +143,11 @@ _NAMED: Final = 20
 """Maximum number of runs that a confirmation names one by one."""
 _IN_TURN: Final = (RunStatus.QUEUED, RunStatus.PENDING, RunStatus.WAITING, RunStatus.RUNNING)
 """Queued runs come first, because the end of an active run starts the next of them."""
-_NOT_YET: Final = (
-    "It has not ended yet: a task ends when it checks for the request, or at its timeout. One that runs in a "
-    "process of its own (isolation process) is ended at once."
+_LISTENING: Final = (
+    "A task ends when it checks for the request, or at its timeout. One that runs in a process of its own (isolation "
+    "process) is ended at once."
 )
+_NOT_YET: Final = f"It has not ended yet. {_LISTENING}"
 
 
 class StoppedRuns(NamedTuple):
@@ -183,13 +184,22 @@ def stop(call: Call, request: Stop) -> Answer[StoppedRuns]:
     if request.run is not None:
         one = ShowRun(run=request.run)
         run = show_run(call, one).value
-        call.scheduler.cancel_run(call.caller, request.run, _deadline(run, request.after))
+        deadline = _deadline(run, request.after)
+        call.scheduler.cancel_run(call.caller, request.run, deadline)
         run = show_run(call, one).value
         stopped = StoppedRuns([run], call.scheduler.schedule_of(call.caller, run))
+        if deadline is not None:
+            return Answer(stopped, (), [_later(run, deadline, call.zone), _LISTENING])
     else:
         assert request.schedule is not None
         stopped = _stop_all(call, find(call, request.schedule, request.kind))
     return Answer(stopped, (), _sentences(stopped, call.zone))
+
+
+def _later(run: Run, deadline: Instant, zone: str) -> str:
+    return (
+        f"Run {run.id} of {masked(run.name)} is asked to stop at {instant_view(deadline, zone)}, unless it ends before."
+    )
 
 
 def _deadline(run: Run, after: str | None) -> Instant | None:

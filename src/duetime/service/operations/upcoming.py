@@ -58,7 +58,11 @@ class ListUpcoming(OperationRequest):
     kind: Kind = None
     topic: Annotated[
         str | None,
-        Field("Only schedules that send or report to this topic.", brief="Only to this topic.", max_length=200),
+        Field(
+            "Only with this topic, to which they send or report, or with this task or agent.",
+            brief="Only this topic, task or agent.",
+            max_length=200,
+        ),
     ] = None
     include_paused: Annotated[
         bool, Field("Include times at which paused schedules would fire.", brief="Paused ones too.")

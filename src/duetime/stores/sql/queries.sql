@@ -364,3 +364,13 @@ DELETE FROM tombstones WHERE deleted < ?
 -- name: deleted_schedules
 SELECT s.*, p.* FROM tombstones t JOIN schedules s ON s.id = t.schedule JOIN progress p ON p.schedule = s.id
 WHERE s.owner = ? AND t.deleted > ? ORDER BY t.deleted DESC, s.id DESC LIMIT ?
+
+-- name: pause_of_all
+-- The pause of the newest paused schedule of an owner; how many are paused and how many are not, up to a limit; and when
+-- the oldest that is not paused was created.
+SELECT s.updated, s.resume_at,
+  (SELECT count(*) FROM (SELECT 1 FROM progress WHERE owner = ? AND state = 'paused' LIMIT 100) paused),
+  (SELECT count(*) FROM (SELECT 1 FROM progress WHERE owner = ? AND state = 'active' LIMIT 100) active),
+  (SELECT created FROM schedules WHERE id = (SELECT min(schedule) FROM progress WHERE owner = ? AND state = 'active'))
+FROM progress p JOIN schedules s ON s.id = p.schedule
+WHERE p.owner = ? AND p.state = 'paused' ORDER BY p.schedule DESC LIMIT 1

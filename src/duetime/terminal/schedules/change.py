@@ -18,7 +18,7 @@ from duetime.service.operations.edit import EditedSchedule, EditSchedule, edit
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
 from duetime.service.operations.schedules import Show, detail_of, show
 from duetime.service.operations.waiting import has_ended, wait_for_end, waited_for
-from duetime.service.pauses import falls_into_pause
+from duetime.service.pauses import falls_into_pause, fires_at
 from duetime.service.services import OPERATOR
 from duetime.service.vocabulary import Run, RunStatus, Schedule, ScheduleState, clock_local
 from duetime.service.warnings import ScheduleWarning
@@ -63,7 +63,7 @@ def _print_schedule(
     document |= {"notes": notes} if notes else {}
     named = f"{short_id(definition)}  {clean(name_of(definition))}"
     lines = [f"{verb} {named}: {clean(document['reads_as'])}"]
-    lines += [f"next   {coming(schedule.progress.next, zone, app.clock.now())}", *(f"note   {note}" for note in notes)]
+    lines += [f"next   {coming(fires_at(schedule), zone, app.clock.now())}", *(f"note   {note}" for note in notes)]
     print_done(app, json_, document, "\n".join(lines), warnings, tasks=tasks)
 
 

@@ -109,16 +109,17 @@ def resume(target: NamedSchedule) -> None:
     _change(target, "resume")
 
 
-@one_schedule("Cancel it, so that nothing more starts.")
+@one_schedule("Cancel it: nothing more starts, and it stays in lists.")
 def cancel(target: NamedSchedule) -> None:
-    """Cancel a {noun}. Nothing more starts, and a run in progress is asked to stop."""
+    """Cancel a {noun}. Nothing more starts, and a run in progress is asked to stop. Unlike a deleted one, it stays in
+    lists; `duetime restore` lets it go on."""
     _change(target, "cancel")
 
 
-@one_schedule("Delete it; its history can still be read.")
+@one_schedule("Delete it: it leaves the lists; its history can still be read.")
 def delete(target: NamedSchedule, yes: Yes = False, forever: Forever = False) -> None:
-    """Delete a {noun}, after a question on a terminal. Its history can still be read, and `duetime restore` brings it
-    back for a day."""
+    """Delete a {noun}, after a question on a terminal. Unlike a cancelled one, it leaves the lists. Its history can
+    still be read, and `duetime restore` brings it back for a day."""
     _change(target, "delete", yes=yes, forever=forever)
 
 

@@ -5,7 +5,7 @@ Invalid input is a tool error that shows a valid example.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from duetime.engine.clock import datetime_of
@@ -31,7 +31,7 @@ from duetime.mcp.schemas import missing_argument, policy_of, with_warnings
 from duetime.mcp.standard_tools import requested_when
 from duetime.net.outcomes import NOT_RETRIED
 from duetime.service.masking import masked, without_secrets
-from duetime.service.presenters import instant_view, reads_as
+from duetime.service.presenters import instant_view, options_view, reads_as
 from duetime.service.services import Call
 from duetime.service.vocabulary import describe, format_local, iso_local, known_zone
 from duetime.service.warnings import TIME, ScheduleWarning, time_warnings
@@ -86,8 +86,7 @@ def _failure(sent: Sent) -> str:
 
 def schedule_notification(call: Call, args: Arguments) -> Reply:
     """Send a push notification to a person later: use it for reminders. Give one of datetime, time with timezone,
-    delay, when, rrule. Tell the user the local time in the answer. By cron: schedule_cron_notification; to wake an
-    agent: schedule."""
+    delay, when, rrule. By cron: schedule_cron_notification; to wake an agent: schedule."""
     if "rrule" in args and "when" not in args:
         args["when"] = f"RRULE:{args.pop('rrule')}"
     if "when" in args:
@@ -120,8 +119,8 @@ def schedule_notification(call: Call, args: Arguments) -> Reply:
 
 
 def schedule_cron_notification(call: Call, args: Arguments) -> Reply:
-    """Send a push notification to a person again and again, by cron in the person's zone. Keep the schedule_id. For a
-    single time use schedule_notification."""
+    """Send a push notification to a person again and again, by cron in the person's zone. For a single time use
+    schedule_notification."""
     service = service_of(call)
     zone = call.in_zone(args.get("timezone")).zone
     cron, phrase = _cron_of(call, args)
@@ -153,12 +152,22 @@ def _check_cron(cron: str) -> None:
 
 
 def _facts(item: Notification, zone: str) -> dict[str, Any]:
-    """Return the fields that every create returns: the next time, the rule in words, the limits in force."""
+    """Return the fields that every create returns: the next time, the rule in words, the limits in force, and what was
+    set."""
     return {
         "next_run": instant_view(item.next, zone),
         "reads_as": reads_as(item.stored_trigger),
         "limits": dict(item.limits),
+        **_set(item, zone),
     }
+
+
+def _set(item: Notification, zone: str) -> dict[str, Any]:
+    """Return the options that were set, and how the message looks, if it has more than a text."""
+    payload = item.payload
+    options = options_view(item.stored_policy, item.stored_trigger, zone, NotificationKind.defaults)
+    options |= {name: payload[name] for name in text.LOOKS if payload.get(name) is not None}
+    return {"options": options} if options else {}
 
 
 def _cron_of(call: Call, args: Arguments) -> tuple[str, dict[str, Any]]:
@@ -241,8 +250,8 @@ def list_scheduled_notifications(call: Call, args: Arguments) -> Reply:
 def listing_view(items: Sequence[Notification], zone: str, depth: int) -> dict[str, Any]:
     """Return the notifications. An agent's run (`depth` above 0) sees no credentials in them."""
 
-    def hide(text: str | None) -> Any:
-        return masked(text) if depth else text
+    def hide(value: Any) -> Any:
+        return masked(value) if depth else value
 
     schedules = [
         {
@@ -255,7 +264,7 @@ def listing_view(items: Sequence[Notification], zone: str, depth: int) -> dict[s
             "next_occurrence": instant_view(each.next, zone),
             "last_occurrence": instant_view(each.last, zone),
             "notification_body": hide(each.body),
-            **_further(each, zone),
+            **_further(each, zone, hide),
         }
         for each in items
         if not each.is_once
@@ -267,7 +276,7 @@ def listing_view(items: Sequence[Notification], zone: str, depth: int) -> dict[s
             "notification_topic": each.topic,
             "notification_body": hide(each.body),
             **({"paused": True} if each.paused else {}),
-            **_further(each, zone),
+            **_further(each, zone, hide),
         }
         for each in items
         if each.is_once
@@ -275,15 +284,16 @@ def listing_view(items: Sequence[Notification], zone: str, depth: int) -> dict[s
     return {"schedules": schedules, "count": len(schedules), "messages": messages}
 
 
-def _further(item: Notification, zone: str) -> dict[str, Any]:
+def _further(item: Notification, zone: str, hide: Callable[[Any], Any]) -> dict[str, Any]:
     """Return fields that few notifications have: a name of their own, why and until when they are paused, what they
-    wait for."""
+    wait for, what was set."""
     further: dict[str, Any] = {
         "name": masked(item.name),
         "note": masked(item.note),
         "paused_until": instant_view(item.paused_until, zone),
         "state_detail": item.detail,
         "reads_as": None if item.is_once or item.cron is not None else reads_as(item.stored_trigger),
+        "options": hide(_set(item, zone).get("options")),
     }
     return {name: value for name, value in further.items() if value is not None}
 

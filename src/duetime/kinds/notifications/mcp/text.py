@@ -9,6 +9,7 @@ from duetime.mcp.schemas import (
     KEY,
     LIMITS_IN_FORCE,
     NAME,
+    OPTIONS_SET,
     READS_AS,
     WARNINGS,
     ZONE,
@@ -73,7 +74,10 @@ _SCHEDULE: dict[str, Schema] = {
     "last_occurrence": _TIME,
     "notification_body": _STRING,
 }
-_FURTHER: dict[str, Schema] = {"name": _STRING, "note": _STRING, "paused_until": _STRING, "state_detail": _STRING}
+_FURTHER: dict[str, Schema] = {
+    **dict.fromkeys(("name", "note", "paused_until", "state_detail", "reads_as"), _STRING),
+    "options": OPTIONS_SET,
+}
 _MESSAGE: dict[str, Schema] = {
     **dict.fromkeys(("message_id", "scheduled_time", "notification_topic", "notification_body"), _STRING),
     "paused": _BOOLEAN,
@@ -94,6 +98,7 @@ _RESULTS: dict[str, Schema] = {
     "next_run": _TIME,
     "reads_as": READS_AS,
     "limits": LIMITS_IN_FORCE,
+    "options": OPTIONS_SET,
     "schedules": {"type": "array", "description": "Notifications that recur.", "items": _item(_SCHEDULE)},
     "count": number("Number of schedules."),
     "messages": {

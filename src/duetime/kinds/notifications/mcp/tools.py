@@ -19,7 +19,7 @@ from duetime.service.services import Call
 from duetime.service.vocabulary import known_zone
 
 _NOW = ("datetime", "date", "time", "timezone", "timestamp_ms")
-_FACTS = ("next_run", "reads_as", "limits", *WARNINGS)
+_FACTS = ("next_run", "reads_as", "limits", "options", *WARNINGS)
 
 TOOLS = [
     tool(

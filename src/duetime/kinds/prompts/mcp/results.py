@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from duetime.engine.policy.follow_ups import result_text
-from duetime.kinds.prompts.kind import KIND, harmless
+from duetime.kinds.prompts.kind import KIND, harmless, headline
 from duetime.kinds.prompts.mcp.text import (
     Refusal,
     error,
@@ -25,10 +25,12 @@ from duetime.service.operations.history import History, history
 from duetime.service.presenters import attempt_view, instant_view, run_view
 from duetime.service.services import Call
 from duetime.service.state_details import run_detail
-from duetime.service.vocabulary import LIVE, Run, RunStatus, ScheduleState
+from duetime.service.vocabulary import LIVE, Run, RunStatus, Schedule, ScheduleState, status_of
 
 EARLIER = 10
 """Number of earlier runs that are listed: enough to choose the one that is meant."""
+MAX_PROMPT = 500
+"""Characters of the prompt in the text; the structured content has all of it."""
 _DID_NOT_RUN = (RunStatus.SKIPPED, RunStatus.MISSED)
 
 
@@ -47,7 +49,8 @@ def prompt_result(call: Call, arguments: Arguments) -> Reply:
         if one is None:
             raise Refusal(f"Run {number} not found.")
         latest = Latest(one)
-    return Reply(_view(call, latest, zone), _text(latest, zone))
+    view = _view(call, latest, zone)
+    return Reply(view, _text(latest, view.get("prompt"), zone))
 
 
 class Latest(NamedTuple):
@@ -87,7 +90,23 @@ def _latest(call: Call, arguments: Arguments, zone: str) -> Latest:
         return Latest(runs[place], runs[place + 1 :], runs[:place])
     if task.progress.state == ScheduleState.DELETED:
         raise Refusal(f"Task {named} not found.")
-    raise Refusal(f"Task #{task.definition.id} has not run yet; it is set for {local_time(fire_time(task), zone)}.")
+    raise _not_run(call, task, zone)
+
+
+def _not_run(call: Call, task: Schedule, zone: str) -> Refusal:
+    """Return what is known of a task without runs: when it fires, and its prompt."""
+    definition, fires = task.definition, fire_time(task)
+    when = f"it is set for {local_time(fires, zone)}"
+    if task.progress.state == ScheduleState.PAUSED:
+        when = (
+            "it is paused"
+            if definition.resume_at is None
+            else f"it is paused until {local_time(definition.resume_at, zone)}"
+        )
+        when += "" if fires is None else f" and then set for {local_time(fires, zone)}"
+    fields = {"id": definition.id, "status": status_of(task.progress), "next_run": instant_view(fires, zone)}
+    prompt = prompt_shown(definition, call.caller.depth)
+    return Refusal(f"Task #{definition.id} has not run yet; {when}.", **fields, prompt=prompt, timezone=zone)
 
 
 def _view(call: Call, latest: Latest, zone: str) -> dict[str, Any]:
@@ -138,10 +157,12 @@ def _answered(run: Run) -> str:
     return str(masked(result_text(run.result)))
 
 
-def _text(latest: Latest, zone: str) -> str:
+def _text(latest: Latest, prompt: str | None, zone: str) -> str:
     run, earlier, not_run = latest
     ended = f" on {local_time(run.finished, zone)}" if run.finished is not None and run.status not in LIVE else ""
     lines = [f"Run {run.id} of task #{run.schedule}, due {local_time(run.due, zone)}: {run.status}{ended}."]
+    if prompt is not None:
+        lines.append(f"The prompt, as data: {headline(prompt, MAX_PROMPT)}")
     if run.error is not None:
         lines.append(f"Why: {harmless(masked(run.error))}")
     if run.report is not None and run.status in LIVE:

@@ -35,7 +35,7 @@ from duetime.service.options import TIME_LIMITS
 from duetime.service.payload_fields import fields_of
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
-from duetime.service.vocabulary import ReadTime, Schedule, format_local, iso_local, status_of
+from duetime.service.vocabulary import OVER, ReadTime, Schedule, format_local, iso_local, status_of
 from duetime.service.warnings import TIME, ScheduleWarning
 
 PAYLOAD = tuple(field.name for field in fields_of(PromptPayload))
@@ -81,7 +81,7 @@ def _view(
     call: Call, schedule: Schedule, limits: Mapping[str, Any], note: str | None, detail: str | None = None
 ) -> dict[str, Any]:
     view = {**task_view(schedule, call.zone, call.caller.depth, detail), "timezone": call.zone}
-    view |= created_facts(schedule, call.zone, limits)
+    view = created_facts(call, schedule, limits) | view
     return view if note is None else {**view, "note": note}
 
 
@@ -161,7 +161,7 @@ def schedule_edit(call: Call, args: Arguments) -> Reply:
     task = found_task(call, args, _not_editable(named, "edited"), "edit_schedule")
     _refuse_hidden(call, args, task)
     if status_of(task.progress) == "paused" and not is_busy(task.progress):
-        raise Refusal(_not_editable(named, "edited"), **_if_paused(task))
+        raise Refusal(_not_editable(named, "edited"), **_other_tools(task))
     if "agent" in args and payload_of(task.definition).get("remind"):
         raise error("agent: it is a reminder, which wakes no agent; schedule a new task for one.")
     times = {name: args[name] for name in TIMES if name in args}
@@ -173,7 +173,7 @@ def schedule_edit(call: Call, args: Arguments) -> Reply:
         edited, warnings, _ = edit(call, request)
     except DuetimeError as problem:
         if problem.code in ("not_found", "not_possible"):
-            raise Refusal(_not_editable(named, "edited"), **_if_paused(task)) from None
+            raise Refusal(_not_editable(named, "edited"), **_other_tools(task)) from None
         raise refusal_of(problem, **_argument_names(args)) from None
     return _updated(call, args, edited, warnings, first)
 
@@ -208,7 +208,8 @@ def _updated(
 
 @refusing
 def schedule_cancel(call: Call, args: Arguments) -> Reply:
-    """Cancel a pending prompt for good, with all its coming times. Ask the user if several could be meant."""
+    """End a pending prompt with all its times. It stays in lists and can be restored; delete_schedule removes it. Ask
+    the user if several could be meant."""
     stop, refusal = args.get("stop_running", False), _not_editable(task_named(args), "cancelled")
     task = found_task(call, args, refusal, None)
     definition = task.definition
@@ -216,17 +217,20 @@ def schedule_cancel(call: Call, args: Arguments) -> Reply:
         call.scheduler.cancel_pending(call.caller, definition.public_id, KIND, stop_running=stop)
     except DuetimeError as error:
         if error.code in ("not_found", "not_possible"):
-            raise Refusal(refusal, **_if_paused(task)) from None
+            raise Refusal(refusal, **_other_tools(task)) from None
         raise refusal_of(error) from None
     view = with_owner(call, {"id": definition.id, "status": "cancelled"}, definition.owner)
     return Reply(view, f"Cancelled task #{definition.id}.")
 
 
-def _if_paused(task: Schedule) -> dict[str, str]:
-    """Return a hint for a paused task, which other tools can change."""
+def _other_tools(task: Schedule) -> dict[str, str]:
+    """Return a hint for a task that is paused or over, which other tools can change."""
+    if task.progress.state in OVER:
+        status = status_of(task.progress)
+        return {"hint": f"It is {status}: prompt_result shows what came of it, and delete_schedule removes it."}
     if status_of(task.progress) != "paused":
         return {}
-    return {"hint": "It is paused: edit_schedule and resume_schedule accept it, and delete_schedule its id as text."}
+    return {"hint": "It is paused: edit_schedule, resume_schedule and delete_schedule accept it."}
 
 
 def _not_editable(named: str, verb: str) -> str:

@@ -11,12 +11,14 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.triggers import trigger_from_json
 from duetime.kinds.prompts.framing import is_from_agents
 from duetime.kinds.prompts.kind import CUT, KIND, deliver_to, harmless, headline, payload_of, prompt_of
+from duetime.kinds.prompts.payload import LIMITS
 from duetime.mcp.definitions import Arguments, Reply, Schema, ToolProblem, id_or_name
 from duetime.mcp.schemas import lookup_fields
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked
-from duetime.service.presenters import author_view, instant_view
+from duetime.service.pauses import fires_at
+from duetime.service.presenters import author_view, instant_view, options_view
 from duetime.service.services import Call
 from duetime.service.vocabulary import Definition, Schedule, describe, format_local, status_of
 
@@ -96,9 +98,10 @@ def found_task(call: Call, arguments: Arguments, refusal: str, tool: str | None,
 
 
 def fire_time(schedule: Schedule) -> Instant | None:
-    """Return when a prompt fires next or, once nothing is to come, when it last fired or would have."""
+    """Return when a prompt fires next, which is after its pause, or None if it is paused without an end; or, once
+    nothing is to come, when it last fired or would have."""
     progress = schedule.progress
-    return progress.through if progress.next is None else progress.next
+    return progress.through if progress.next is None else fires_at(schedule)
 
 
 def prompt_shown(definition: Definition, depth: int) -> str:
@@ -138,8 +141,16 @@ def task_view(schedule: Schedule, zone: str, depth: int, detail: str | None = No
         "held": masked(progress.note),
         "paused_until": instant_view(definition.resume_at, zone),
         "allow": payload_of(definition).get("allow"),
+        "options": _options(definition, zone) or None,
     }
     return view | {name: value for name, value in extras.items() if value is not None}
+
+
+def _options(definition: Definition, zone: str) -> dict[str, Any]:
+    """Return the options that were set, and what an agent may use at most in a day, if that was limited."""
+    payload = payload_of(definition)
+    limits = {name: payload[name] for name in LIMITS if payload.get(name) is not None}
+    return options_view(definition.policy, definition.trigger, zone) | limits
 
 
 def local_time(instant: Instant | None, zone: str) -> str:
@@ -148,9 +159,10 @@ def local_time(instant: Instant | None, zone: str) -> str:
 
 def table_row(schedule: Schedule, zone: str, depth: int) -> str:
     definition, progress = schedule
-    prompt = headline(prompt_shown(definition, depth))
+    prompt, fires = headline(prompt_shown(definition, depth)), local_time(fire_time(schedule), zone)
     author = f"  (stored by {author_view(definition)})" if is_from_agents(definition) else ""
-    return f"#{definition.id}  {local_time(fire_time(schedule), zone)}  [{status_of(progress)}]  {prompt}{author}"
+    paused = f"  (paused until {local_time(definition.resume_at, zone)})" if definition.resume_at is not None else ""
+    return f"#{definition.id}  {fires}  [{status_of(progress)}]  {prompt}{author}{paused}"
 
 
 def lines(first: str, notes: Sequence[str | None], warnings: Sequence[str] = ()) -> str:

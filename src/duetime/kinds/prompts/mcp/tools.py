@@ -49,6 +49,7 @@ TASK: dict[str, Schema] = {
     "allow": {"type": "object", "description": "What its runs may use at most, where that was narrowed."},
     "held": text("Why it does not go on just now: a limit, a pause, what broke it."),
     "paused_until": text("When its pause ends by itself."),
+    "options": OPTIONS_SET,
 }
 TASK_RESULT: dict[str, Schema] = {
     **TASK,
@@ -56,7 +57,6 @@ TASK_RESULT: dict[str, Schema] = {
     "next_run": NULLABLE_TIME,
     "reads_as": READS_AS,
     "limits": LIMITS_IN_FORCE,
-    "options": OPTIONS_SET,
     "note": text("What had to be assumed to read the time. Tell the user."),
     "error": ERROR,
     **LOOKUP,
@@ -161,6 +161,7 @@ TOOLS = [
             "report": text("How far it has come, while it is under way."),
             "name": {"type": "string"},
             "prompt": text("Absent where it was edited since, or deleted."),
+            "next_run": NULLABLE_TIME,
             "edited_since": TIME,
             "earlier": {
                 "type": "array",
