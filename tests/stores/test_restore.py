@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import pytest
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, Instant
-from duetime.engine.errors import Conflict, LimitReached
+from duetime.engine.errors import Conflict, LimitReached, Refused
 from duetime.engine.model import Schedule, ScheduleId, ScheduleState
 from duetime.engine.policy import changes
+from duetime.engine.store import Creation, ScheduleQuery
 from duetime.stores.base import BaseStore
+from tests.stores.conftest import Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create_one, runs_of, the
+from tests.support.size import FULL
 
 END: dict[str, Callable[[changes.Change], changes.Decision[Any]]] = {
     "cancel": changes.cancel,
@@ -135,3 +140,104 @@ def test_it_can_be_deleted_and_restored_again_and_again(store: BaseStore) -> Non
         end(store, schedule, "delete", T0 + minute * MINUTE)
         restore(store, schedule, T0 + minute * MINUTE)
     assert the(store, schedule).definition.key == "plants"
+
+
+# -- at the same moment ----------------------------------------------------------------------------------------------
+
+SEVERAL = pytest.mark.parametrize("engine", ["file", "postgres"], indirect=True)
+ROUNDS = 60 if FULL else 12
+
+
+def at_once(*acts: Callable[[], object]) -> list[object]:
+    """Do several things at the same moment, and return what came of each: a result, or a refusal."""
+    together = threading.Barrier(len(acts))
+
+    def begin(act: Callable[[], object]) -> object:
+        together.wait(30)
+        try:
+            return act()
+        except Refused as refusal:
+            return refusal
+
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return list(pool.map(begin, acts))
+
+
+@SEVERAL
+def test_a_restore_and_a_create_with_its_key_at_once_leave_one_schedule(store: BaseStore, opener: Opener) -> None:
+    """Whichever is first: a create that comes later finds the restored one, and a restore that comes later is
+    refused."""
+    other = opener()
+    winners = set()
+    for number in range(ROUNDS):
+        key = f"plants {number}"
+        schedule = create_one(store, every(HOUR, key=key))
+        end(store, schedule, "delete")
+        restored, created = at_once(
+            partial(restore, store, schedule),
+            lambda: other.create([every(HOUR, key=key)])[0],  # noqa: B023 - at once
+        )
+        assert isinstance(created, Creation)
+        living = [each for each in store.search(ScheduleQuery(owner="ada", status="living", limit=1000)).items
+                  if each.definition.key == key]  # fmt: skip
+        assert [each.definition.id for each in living] == [created.schedule.definition.id]
+        if isinstance(restored, Conflict):
+            assert "another schedule has its key" in restored.message
+            assert created.fresh and the(store, schedule).progress.state == ScheduleState.DELETED
+        else:
+            assert created.schedule.definition.id == schedule and not created.fresh
+        winners.add(type(restored))
+        end(store, created.schedule.definition.id, "delete")
+    assert winners <= {Conflict, Schedule}
+
+
+def test_a_create_after_a_restore_returns_the_restored_one(store: BaseStore) -> None:
+    schedule = create_one(store, every(HOUR, key="plants"))
+    end(store, schedule, "delete")
+    restore(store, schedule)
+    (creation,) = store.create([every(HOUR, key="plants")])
+    assert (creation.schedule.definition.id, creation.fresh) == (schedule, False)
+
+
+@SEVERAL
+@pytest.mark.parametrize("rival", ["restore", "create"])
+def test_a_quota_holds_if_two_come_at_once(store: BaseStore, opener: Opener, rival: str) -> None:
+    other = opener()
+    for number in range(ROUNDS):
+        owner = f"owner{number}"
+        first, second = (create_one(store, every(HOUR, owner=owner)) for _ in range(2))
+        for schedule in (first, second):
+            end(store, schedule, "delete")
+        rivals: dict[str, Callable[[], object]] = {
+            "restore": partial(restore, other, second, limit=1),
+            "create": lambda: other.create([every(HOUR, owner=owner)], {owner: 1}),  # noqa: B023 - at once
+        }
+        results = at_once(partial(restore, store, first, limit=1), rivals[rival])
+        assert [isinstance(each, LimitReached) for each in results].count(True) == 1, results
+        assert store.search(ScheduleQuery(owner=owner, status="living", limit=10)).total == 1
+
+
+@SEVERAL
+def test_two_restores_at_once_restore_it_once(store: BaseStore, opener: Opener) -> None:
+    other = opener()
+    for _ in range(ROUNDS):
+        schedule = create_one(store, every(HOUR))
+        end(store, schedule, "delete")
+        results = at_once(partial(restore, store, schedule), partial(restore, other, schedule))
+        assert sorted(isinstance(each, Conflict) for each in results) == [False, True]
+
+
+@SEVERAL
+def test_a_delete_forever_and_a_restore_at_once_leave_one_of_both(store: BaseStore, opener: Opener) -> None:
+    other = opener()
+    for _ in range(ROUNDS):
+        schedule = create_one(store, every(HOUR, payload='{"task":"echo"}'))
+        end(store, schedule, "delete")
+        drop = partial(other.change, schedule, T0, partial(changes.delete, forever=True))
+        restored, _ = at_once(partial(restore, store, schedule), drop)
+        after = the(store, schedule)
+        # whichever is first, it is gone in the end: a restored one is deleted, a dropped one cannot be restored
+        assert (after.progress.state, after.definition.payload) == (ScheduleState.DELETED, "null")
+        with pytest.raises(Conflict, match="create it again"):
+            restore(store, schedule)
+        assert isinstance(restored, Conflict | Schedule)

@@ -21,7 +21,7 @@ from duetime.engine.policy.incidents import (
     to_tell,
 )
 from duetime.engine.policy.options import AlertMode, policy_for_ending
-from duetime.engine.policy.rows import FurtherWrite, IncidentEvent, IncidentMark, Tombstone
+from duetime.engine.policy.rows import FurtherWrite, IncidentEvent, IncidentMark, InputsGone, Tombstone
 from duetime.engine.store_interfaces import Incidents
 from duetime.stores.records import RecordsMixin
 from duetime.stores.transaction import Transaction, schedule_of
@@ -47,6 +47,8 @@ def apply_further(
             tx.send("resolve_incidents", now, each.actor, each.run)
         elif isinstance(each, Tombstone):
             tx.send("insert_tombstone", *each)
+        elif isinstance(each, InputsGone):
+            tx.send("forget_inputs", each.schedule)
         else:
             tx.send("delete_tombstone", each.schedule)
 

@@ -36,6 +36,7 @@ from duetime.engine.policy.restore import restore
 from duetime.engine.policy.rewind import rewind
 from duetime.engine.policy.rows import (
     IncidentMark,
+    InputsGone,
     RunColumn,
     Tombstone,
     TombstoneGone,
@@ -83,21 +84,22 @@ def cancel(change: Change) -> Decision[Schedule]:
 def delete(change: Change, remembered: Sequence[str] = (), *, forever: bool = False) -> Decision[None]:
     """Replace the schedule with a tombstone, which prevents reuse of the id and keeps the history readable; of the
     payload, it keeps only the `remembered` fields. The idempotency key becomes free: repeating the create makes a new
-    schedule. Payload and key are kept for a day, so that the schedule can be restored, unless it is deleted
-    `forever`."""
+    schedule. Payload and key are kept for a day, so that the schedule can be restored. If it is deleted `forever`,
+    nothing of the payload is kept, and no input of its runs."""
     definition, progress = change.schedule
     if progress.state == ScheduleState.DELETED:
-        if forever and change.reader.tombstone(definition.id) is not None:
-            return Writes(further=(TombstoneGone(definition.id),)), None
+        if forever and (definition.payload != NO_PAYLOAD or change.reader.tombstone(definition.id) is not None):
+            further = (TombstoneGone(definition.id), InputsGone(definition.id))
+            return Writes(definitions=[definition._replace(payload=NO_PAYLOAD)], further=further), None
         raise NotFound("it no longer exists")
     writes = _withdraw(change, ScheduleState.DELETED, "the schedule was deleted")
-    rest, payload = NO_PAYLOAD, json_object(definition.payload) if remembered else None
+    rest, payload = NO_PAYLOAD, json_object(definition.payload) if remembered and not forever else None
     if payload is not None:  # an unreadable schedule must be deletable too
         rest = json.dumps({name: payload[name] for name in remembered if name in payload}, ensure_ascii=False)
     tombstone = definition._replace(payload=rest, key=f"{GONE}{definition.id}", version=definition.version + 1)
     writes.definitions.append(tombstone._replace(updated=change.now, resume_at=None))
-    if not forever:
-        writes.further += (Tombstone(definition.id, definition.payload, definition.key, change.now),)
+    content = Tombstone(definition.id, definition.payload, definition.key, change.now)
+    writes.further += (InputsGone(definition.id) if forever else content,)
     return writes, None
 
 

@@ -274,7 +274,13 @@ class TombstoneGone(NamedTuple):
     schedule: ScheduleId
 
 
-FurtherWrite: TypeAlias = IncidentEvent | IncidentMark | Tombstone | TombstoneGone
+class InputsGone(NamedTuple):
+    """The inputs of the runs of a schedule, where they had their own."""
+
+    schedule: ScheduleId
+
+
+FurtherWrite: TypeAlias = IncidentEvent | IncidentMark | Tombstone | TombstoneGone | InputsGone
 
 
 class RunColumn(NamedTuple):

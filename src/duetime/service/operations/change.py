@@ -100,6 +100,10 @@ REQUESTS: Final[dict[str, type[ChangeRequest]]] = {
 }
 
 
+_ASK: Final = ("restore schedules, one or many", "ask a person to do it")
+"""What an agent's run cannot do, and what to do instead."""
+
+
 class Changed(NamedTuple):
     """A schedule after its change; a deleted schedule as it was before."""
 
@@ -187,7 +191,7 @@ def _change_here(call: Call, schedule: Schedule, effect: _Effect) -> Changed:
         case "cancel":
             changed = scheduler.cancel(caller, schedule)
         case "restore":
-            refuse_many(caller, "restore schedules", "ask a person to do it")
+            refuse_many(caller, *_ASK)
             changed = scheduler.restore(caller, schedule)
         case "shift":
             assert effect.shift is not None
@@ -360,6 +364,8 @@ def change_many(call: Call, request: ChangeMany) -> Answer[BulkChange]:
 
 def _check(call: Call, request: ChangeMany) -> None:
     action = DELETE if request.action in FINAL else WRITE
+    if request.action == "restore":
+        refuse_many(call.caller, *_ASK)
     refuse_many(call.caller, "change many schedules", "change them one by one", action)
     if request.action not in CHANGES:
         raise refuse("invalid", f"action: must be one of {', '.join(CHANGES)}", "action")

@@ -349,6 +349,9 @@ DELETE FROM incidents WHERE recovered < ? OR (resolved < ? AND last < ?)
 -- name: insert_tombstone
 INSERT INTO tombstones (schedule, payload, key, deleted) VALUES (?, ?, ?, ?)
 
+-- name: forget_inputs
+UPDATE runs SET payload = NULL WHERE schedule = ? AND payload IS NOT NULL
+
 -- name: tombstone
 SELECT schedule, payload, key, deleted FROM tombstones WHERE schedule = ?
 

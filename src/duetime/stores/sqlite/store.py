@@ -115,7 +115,8 @@ class SqliteStore(BaseStore):
         connection.setbusyhandler(self._patience())
         if not self.in_memory:
             connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY")
+        # What is deleted is overwritten, because payloads may contain secrets.
+        connection.execute("PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON")
         connection.execute(f"PRAGMA cache_size = -{cache_kilobytes}")
         return connection
 
