@@ -341,7 +341,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.http.metrics import metrics, readiness
     from duetime.http.sessions import Proofs, Sessions
     from duetime.mcp.http import mcp_route, running
-    from duetime.rest.application import api_routes
+    from duetime.rest.application import api_of
     from duetime.security.tokens import CALENDAR
     from duetime.service.owner_limits import OwnerLimits
     from duetime.service.services import local_call
@@ -361,7 +361,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     watched = [readiness(app.scheduler, app.exchange_age), metrics(context, app.exchange_age), identity(app.store)]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.for_purpose(CALENDAR)))
     pages = web_routes(context, browsers)
-    routes = [*api_routes(context, version(), limits), *watched, *further, *pages]
-    routes.append(mcp_route(server, limits))
+    routes = [*watched, *further, *pages, mcp_route(server, limits)]
     names = (*app.settings.hosts, *hosts)
-    return http_app(tokens, browsers, not_found_page, routes, partial(running, server), names, limits)
+    api = api_of(context, version(), limits)
+    return http_app(tokens, browsers, not_found_page, api, routes, partial(running, server), names, limits)

@@ -25,7 +25,7 @@ from duetime.http.compression import Compression
 from duetime.http.connection_limits import OWNER
 from duetime.http.middleware import Answers, BodyLimit, ErrorPages, HostGuard, NoPage, OpenAnswers, SafeHeaders
 from duetime.http.probe import PROOF, SERVICE, proof_of
-from duetime.http.problems import refusal
+from duetime.http.problems import is_api, refusal
 from duetime.security.claims import InvalidToken
 from duetime.security.tokens import Tokens
 from duetime.service.calendar import calendar_of
@@ -98,6 +98,16 @@ class OwnerShare:
             await refusal(scope, 429, "too_many_requests", str(error), headers=headers)(scope, receive, send)
 
 
+class _ApiFirst:
+    """Passes requests of the API on before the routes of all else: their search costs as much as some requests."""
+
+    def __init__(self, app: ASGIApp, api: ASGIApp) -> None:
+        self._app, self._api = app, api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self._api if is_api(scope["path"]) else self._app)(scope, receive, send)
+
+
 class _Application(Starlette):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle start and stop without the middleware, which is for requests only."""
@@ -109,6 +119,7 @@ def http_app(
     tokens: Tokens | None,
     browsers: Browsers,
     no_page: NoPage,
+    api: ASGIApp,
     routes: Sequence[BaseRoute],
     running: Callable[[], AbstractAsyncContextManager[None]],
     hosts: Sequence[str] = (),
@@ -117,7 +128,8 @@ def http_app(
     """Build the application.
 
     Without `tokens` there is no authentication; the command line allows that only on a loopback address. `no_page`
-    answers a browser at an unknown path; `running` is entered while the server runs.
+    answers a browser at an unknown path, `api` everything below `/api`, and `routes` the rest; `running` is entered
+    while the server runs.
     """
     answers = OpenAnswers()
     authentication = (
@@ -134,6 +146,7 @@ def http_app(
         authentication,
         Middleware(BodyLimit),
         Middleware(OwnerShare, limits=limits or OwnerLimits()),
+        Middleware(_ApiFirst, api=api),
     ]
     paths = [Route("/healthz", _alive), *routes]
     app = _Application(routes=paths, middleware=middleware, lifespan=lambda _app: running())

@@ -11,74 +11,105 @@ import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import anyio
 import anyio.to_thread
 
 T = TypeVar("T")
-Jobs = queue.SimpleQueue[Callable[[], None]]
 
 IDLE: Final = 10.0
 """Seconds without a request after which a thread ends."""
 
 
 class RequestThreads:
+    """Use it only in the thread of the event loop."""
+
     def __init__(self, most: int | None = None) -> None:
         """With `most`, use this many separate threads instead of tokens of the default limiter."""
-        self._limiter = None if most is None else anyio.CapacityLimiter(most)
-        self._jobs: Jobs = queue.SimpleQueue()
-        self._idle = threading.Semaphore(0)
+        self._most = most
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._idle: queue.SimpleQueue[None] = queue.SimpleQueue()
+        """An item for each thread that waits for a job."""
 
     async def run(self, function: Callable[[], T]) -> T:
         """Call a function in a thread. Like `anyio.to_thread.run_sync`, wait for it even when cancelled."""
-        limiter = self._limiter or anyio.to_thread.current_default_thread_limiter()
         loop = asyncio.get_running_loop()
-        result: asyncio.Future[T] = loop.create_future()
+        if loop is not self._loop:
+            default = anyio.to_thread.current_default_thread_limiter
+            self._loop, self._limiter = loop, default() if self._most is None else anyio.CapacityLimiter(self._most)
+        job, limiter = _Job(function, loop), self._limiter
         try:
-            limiter.acquire_on_behalf_of_nowait(result)
+            limiter.acquire_on_behalf_of_nowait(job)
         except anyio.WouldBlock:
-            await limiter.acquire_on_behalf_of(result)
+            await limiter.acquire_on_behalf_of(job)
         try:
-            if not self._idle.acquire(blocking=False):
-                target = partial(_work, self._jobs, self._idle)
-                threading.Thread(target=target, name="duetime-request", daemon=True).start()
-            self._jobs.put(partial(_call, function, contextvars.copy_context(), loop, result))
-            return await asyncio.shield(result)
+            try:
+                self._idle.get_nowait()
+            except queue.Empty:
+                queues = self._jobs, self._idle
+                threading.Thread(target=_work, args=queues, name="duetime-request", daemon=True).start()
+            self._jobs.put(job)
+            result: T = await job.result()
+            return result
+        finally:
+            limiter.release_on_behalf_of(job)
+
+
+class _Job:
+    """A function and its result. Everything except `work` is used only in the thread of the event loop."""
+
+    __slots__ = ("_context", "_error", "_function", "_has_ended", "_loop", "_value", "_waiter")
+
+    def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
+        self._function, self._loop, self._context = function, loop, contextvars.copy_context()
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._has_ended = False
+        self._waiter = loop.create_future()
+
+    def work(self) -> None:
+        try:
+            self._value = self._context.run(self._function)
+        except BaseException as error:
+            self._error = error
+        with suppress(RuntimeError):  # the event loop was closed meanwhile, so nobody is waiting
+            self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        self._has_ended = True
+        if not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def result(self) -> Any:
+        try:
+            await self._waiter
         except asyncio.CancelledError:
             with anyio.CancelScope(shield=True):  # a thread cannot be interrupted, and its slot is free when it ends
-                await asyncio.wait([result])
+                while not self._has_ended:
+                    self._waiter = self._loop.create_future()
+                    await self._waiter
             raise
+        if self._error is None:
+            return self._value
+        try:
+            raise self._error
         finally:
-            limiter.release_on_behalf_of(result)
-            del result  # an exception in it refers to this frame
+            self._error = None  # which refers to this frame
 
 
-def _call(
-    function: Callable[[], T], context: contextvars.Context, loop: asyncio.AbstractEventLoop, result: asyncio.Future[T]
-) -> None:
-    settle: Callable[[Any], None] = result.set_result
-    try:
-        value: Any = context.run(function)
-    except StopIteration as error:  # which no future can hold
-        settle, value = result.set_exception, RuntimeError(f"the function raised {error!r}")
-    except BaseException as error:
-        settle, value = result.set_exception, error
-    with suppress(RuntimeError):  # the event loop was closed meanwhile, so nobody is waiting
-        loop.call_soon_threadsafe(settle, value)
-
-
-def _work(jobs: Jobs, idle: threading.Semaphore) -> None:
+def _work(jobs: queue.SimpleQueue[_Job], idle: queue.SimpleQueue[None]) -> None:
     """Do jobs until there is none for a while. A thread that waits counts as idle, and whoever adds a job takes one of
     these; so a thread that ends takes one, too, and goes on if none is left, because a job is about to come."""
     while True:
         try:
             job = jobs.get(timeout=IDLE)
         except queue.Empty:
-            if idle.acquire(blocking=False):
+            with suppress(queue.Empty):
+                idle.get_nowait()
                 return
         else:
-            job()
+            job.work()
             del job  # it must not stay in memory while the thread waits
-            idle.release()
+            idle.put(None)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from fastapi import FastAPI
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from duetime.http.auth import WebContext
@@ -20,7 +20,6 @@ from duetime.service.answers import ANSWERS
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.owner_limits import OwnerLimits
 
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _ABOUT = (
     "Durable schedules for AI agents and programs. Every request carries a bearer token (`duetime token issue`); the "
     "dashboard's own pages use its cookie instead and, to change something, the header `X-CSRF-Token`. Anything of "
@@ -89,22 +88,25 @@ class Api:
     """Answers all requests below `/api` with the routes that the framework describes."""
 
     def __init__(self, described: FastAPI, context: WebContext, limits: OwnerLimits) -> None:
-        self.routes = [route for route in described.routes if isinstance(route, Route)]
+        self._routes: dict[str, list[Route]] = defaultdict(list)
+        for route in described.routes:
+            if isinstance(route, Route):
+                for method in route.methods or ():
+                    self._routes[method].append(route)
         self._parts = Parts(context, limits, events.Streams(), RequestThreads())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path, allowed = scope["path"][len(API) :], set[str]()
-        for route in self.routes:
+        path = scope["path"][len(API) :]
+        for route in self._routes.get(scope["method"], ()):
             match = route.path_regex.match(path)
-            if match is not None and scope["method"] in (route.methods or ()):
+            if match is not None:
                 scope[PARTS], scope["path_params"] = self._parts, match.groupdict()
                 try:
                     await route.app(scope, receive, send)
                 except Exception:  # a response broke off: errors of an endpoint are answered by its route
                     errors.log.exception("%s %s failed", scope["method"], scope["path"])
                 return
-            if match is not None:
-                allowed |= route.methods or set()
+        allowed = {method for method, routes in self._routes.items() if any(r.path_regex.match(path) for r in routes)}
         await (errors.wrong_method(allowed) if allowed else errors.no_such_path())(scope, receive, send)
 
 
@@ -127,9 +129,5 @@ def describe(specs: Iterable[KindSpec], version: str) -> FastAPI:
     return app
 
 
-def api_routes(context: WebContext, version: str, limits: OwnerLimits) -> list[BaseRoute]:
-    mount = Mount(API, app=Api(describe(context.services.specs.values(), version), context, limits))
-    # By default the pattern stops at a line break: another route would answer such a path.
-    mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
-    # A mount matches only `/api/...`: without the slash, too, the error has to be a problem (RFC 9457).
-    return [mount, Route(API, lambda _request: errors.no_such_path(), methods=METHODS)]
+def api_of(context: WebContext, version: str, limits: OwnerLimits) -> Api:
+    return Api(describe(context.services.specs.values(), version), context, limits)
