@@ -142,7 +142,7 @@ def test_letters_of_what_was_deleted_are_marked_and_left_out(cli: Cli, tmp_path:
     assert (again.code, again.document["retried"], again.document["refused"]) == (0, [alive], [])
     assert any("left out: 1 run" in warning for warning in again.document["warnings"])
     assert cli("dead", "retry", str(gone)).code == 4, "asked for by name, it is refused"
-    assert "duetime dead dismiss --all" in cli("dead", "list").out
+    assert "duetime dead resolve --all" in cli("dead", "list").out
     assert cli("dead", "dismiss", "--all").out == "Dismissed 1 run.\n"
 
 
@@ -167,7 +167,7 @@ def test_what_is_dismissed_stays_in_the_history_and_can_be_restored(
     assert [each["run_id"] for each in cli("dead", "list", "--json").document["dead"]] == [second]
     assert "No dead letters match." in cli("dead", "list", "--text", "one").out
     dismissed = cli("dead", "list", "--dismissed")
-    assert f"duetime dead restore {first} " in dismissed.out and "two" not in dismissed.out
+    assert f"duetime dead reopen {first} " in dismissed.out and "two" not in dismissed.out
     assert cli("notify", "history", schedule, "--json").document["runs"][0]["status"] == "failed"
     assert cli("dead", "restore", str(first)).out == "Restored 1 run.\n"
     assert cli("dead", "list", "--json").document["total"] == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from duetime.engine.clock import HOUR, MINUTE
@@ -92,6 +94,30 @@ def test_what_still_fails_is_not_hidden_by_newer_failures_that_were_healed(
     assert attention(browser) == ""
 
 
+def test_an_incident_is_resolved_and_reopened_by_its_owner_alone(served: Site, shop: Shop) -> None:
+    browser, schedule = signed_in_as(served, "keeper"), pinging(served, "Ping <the> shop", "keeper")
+    with working(served):
+        shop.is_open = False
+        for _ in range(3):
+            run_now(served, browser, schedule)
+    [incident] = served.room.store.incidents("keeper", 10)
+    assert re.search("Failing failed Ping <the> shop 3 times, first .* the shop is closed", attention(browser))
+    page = browser.get("/").body.decode()
+    resolve = f"/attention/incident-{incident.id}/resolve"
+    assert f'formaction="{resolve}" aria-label="Resolve: Ping &lt;the&gt; shop"' in page
+    assert f'href="/runs/{incident.run}"' in page and f'formaction="/runs/{incident.run}/retry"' in page
+    stranger = signed_in_as(served, "nosy")
+    assert stranger.send(resolve, {"to": "/"}).status == 404 and attention(stranger) == ""
+    reply = browser.send(resolve, {"to": "/"})
+    assert "Resolved; it stays in the history." in browser.follow(reply) and attention(browser) == ""
+    [resolved] = served.room.store.incidents("keeper", 10)
+    assert resolved.due is None and resolved.actor is not None and "dashboard" in resolved.actor
+    key = reply.headers["location"].partition("undo=")[2]
+    assert "Undone." in browser.follow(browser.send("/undo", {"undo": key, "to": "/"}))
+    assert "Ping <the> shop" in attention(browser)
+    assert browser.send(f"/attention/incident-{incident.id}/burn", {}).status == 404
+
+
 def test_a_missed_run_is_dismissed_and_restored(served: Site) -> None:
     now = served.room.clock.now()
     served.room.store.create(
@@ -100,10 +126,10 @@ def test_a_missed_run_is_dismissed_and_restored(served: Site) -> None:
     with working(served):
         eventually(lambda: runs(served, "missing", "missed"), 20, "it was missed")
     browser, [run] = signed_in_as(served, "missing"), runs(served, "missing", "missed")
-    assert "was off" in attention(browser) and "Dismiss" in attention(browser)
+    assert "was off" in attention(browser) and "Resolve" in attention(browser)
     reply = browser.send(f"/runs/{run.id}/dismiss", {"to": "/"})
     assert attention(browser) == ""
-    assert "dismissed" in browser.text(f"/runs/{run.id}") and "missed" in browser.text(f"/runs/{run.id}")
+    assert "resolved" in browser.text(f"/runs/{run.id}") and "missed" in browser.text(f"/runs/{run.id}")
     key = reply.headers["location"].partition("undo=")[2]
     assert "Undone." in browser.follow(browser.send("/undo", {"undo": key, "to": "/"}))
     assert "was off" in attention(browser)

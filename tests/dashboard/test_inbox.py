@@ -57,14 +57,14 @@ def test_messages_are_grouped_marked_and_dismissed(inbox: Site) -> None:
     assert "No messages for this topic." in browser.text("/inbox?topic=elsewhere")
     assert "3 items marked as read" in browser.follow(browser.send("/inbox", {"all": "read"}))
     assert "No unread messages." in browser.text("/inbox?show=unread")
-    assert "1 item dismissed" in act(browser, "dismiss")
+    assert "1 item resolved" in act(browser, "resolve")
     assert "Call back" not in browser.text("/inbox") and "Build" in browser.text("/inbox")
     assert inbox.room.store.runs(RunQuery(kind="notification", status="completed")).total == 4, "the history keeps it"
     dismissed = browser.get("/inbox?show=dismissed").body.decode()
-    found = re.search(r'name="do" value="(restore:\d+)"', dismissed)
+    found = re.search(r'name="do" value="(reopen:\d+)"', dismissed)
     assert "Call back" in dismissed and found is not None
-    assert "1 item restored" in browser.follow(browser.send("/inbox", {"do": found[1], "back": "show=dismissed"}))
-    assert "No dismissed messages." in browser.text("/inbox?show=dismissed") and "Call back" in browser.text("/inbox")
+    assert "1 item reopened" in browser.follow(browser.send("/inbox", {"do": found[1], "back": "show=dismissed"}))
+    assert "No resolved messages." in browser.text("/inbox?show=dismissed") and "Call back" in browser.text("/inbox")
 
 
 def test_a_message_names_its_schedule_and_shows_its_tags_as_a_phone_does(inbox: Site) -> None:
@@ -88,7 +88,7 @@ def test_what_belongs_to_others_is_neither_read_nor_answered(inbox: Site) -> Non
     stranger = signed_in_as(inbox, "ada")
     [message, *_] = inbox.room.store.runs(RunQuery(kind="notification")).items
     [prompt] = inbox.room.store.runs(RunQuery(status="waiting")).items
-    assert "Nothing was dismissed." in stranger.follow(stranger.send("/inbox", {"do": f"dismiss:{message.id}"}))
+    assert "Nothing was resolved." in stranger.follow(stranger.send("/inbox", {"do": f"dismiss:{message.id}"}))
     for action, fields in (("answer", {"answer": "x"}), ("wake", {"agent": "scribe"}), ("dismiss", {})):
         assert stranger.send(f"/waiting/{prompt.id}/{action}", fields).status == 404
     run = inbox.room.store.run(prompt.id)

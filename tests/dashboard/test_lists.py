@@ -280,12 +280,12 @@ def test_a_dead_letter_is_tried_again_and_dismissed(ran: Site) -> None:
         assert "1 run requeued." in browser.follow(browser.send("/dead-letters", again)), "named twice, meant once"
         eventually(lambda: ran.room.store.runs(RunQuery(status="dead")).items, 20, "it failed once more")
     for path, form in (
-        ("/dead-letters", {"all": "dismiss"}),
-        ("/dead-letters", {"run": str(run.id), "action": "dismiss"}),
-        (f"/runs/{run.id}/dismiss", {"back": "dead-letters"}),
+        ("/dead-letters", {"all": "resolve"}),
+        ("/dead-letters", {"run": str(run.id), "action": "resolve"}),
+        (f"/runs/{run.id}/resolve", {"back": "dead-letters"}),
     ):
         dismissed = browser.send(path, form)
-        assert "ismissed" in browser.follow(dismissed)
+        assert "esolved" in browser.follow(dismissed)
         assert "No dead letters" in browser.text("/dead-letters")
         key = dismissed.headers["location"].partition("undo=")[2]
         assert "Undone." in browser.follow(browser.send("/undo", {"undo": key, "to": "/dead-letters"}))

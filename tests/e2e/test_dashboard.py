@@ -312,6 +312,20 @@ def test_a_dead_letter_is_tried_again(installation: Installation, page: Page) ->
     expect(page.locator("#latest tr", has_text="Until it is mended")).to_contain_text("works again")
 
 
+def test_what_needs_attention_is_resolved_and_undone(installation: Installation, page: Page) -> None:
+    (installation.served.folder / "mended").unlink(missing_ok=True)
+    made_job(installation, "Nobody mends it", "mended", "in 1 second").close()
+    page.goto(address(installation.served))
+    row = page.locator("#attention .item", has_text="Nobody mends it")
+    expect(row).to_contain_text("the other side is down")
+    picture(page, "attention")
+    row.get_by_role("button", name="Resolve: Nobody mends it").click()
+    expect(page.get_by_role("status")).to_contain_text("Resolved; it stays in the history.")
+    expect(row).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(row).to_contain_text("the other side is down")
+
+
 # -- finding --------------------------------------------------------------------------------------------------------
 
 

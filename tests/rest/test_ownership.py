@@ -56,7 +56,7 @@ def own_things(api: Api, client: Client) -> tuple[str, int]:
 def asks(api: Api) -> list[tuple[str, str]]:
     """Every operation with an id, as the description lists them: a new one is tested by itself."""
     found = [
-        (method, path.removeprefix("/v1"))
+        (method, path.removeprefix("/v1").replace("{verb}", "resolve"))
         for path, item in api.described.document["paths"].items()
         for method in item
         if "{id}" in path

@@ -76,8 +76,8 @@ BODIES: dict[str, Any] = {
     "/api/v1/runs/{id}/again": {},
     "/api/v1/runs/{id}/finish": {"text": "done"},
     "/api/v1/dead/retry": {},
-    "/api/v1/dead/dismiss": {},
-    "/api/v1/dead/restore": {},
+    "/api/v1/dead/{verb}": {},
+    "/api/v1/attention/{mark}": {"ids": [1]},
     "/api/v1/inbox/{mark}": {"all": True},
     "/v2/batch": [{"destination": "https://example.org/", "body": "x"}],
 }
@@ -94,7 +94,8 @@ FORMS: dict[str, dict[str, str]] = {
 }
 ACTIONS = {
     "/schedules/{id}/{action}": ("pause", "run", "stop", "cancel", "delete"),
-    "/runs/{run:int}/{action}": ("retry", "dismiss"),
+    "/runs/{run:int}/{action}": ("retry", "resolve"),
+    "/attention/{key}/{action}": ("resolve", "reopen"),
     "/waiting/{run:int}/{action}": ("answer", "dismiss"),
 }
 
@@ -246,7 +247,8 @@ def changing(there: Site) -> list[tuple[str, str]]:
 def filled(path: str, things: Things) -> str:
     kind = "request" if path.startswith("/v2") else "job"
     run = things.runs["waiting" if "finish" in path or "waiting" in path else kind]
-    path = path.replace("{destination:anything}", "https://example.org/").replace("{mark}", "read")
+    path = path.replace("{destination:anything}", "https://example.org/").replace("{verb}", "resolve")
+    path = path.replace("{mark}", "resolve" if "attention" in path else "read").replace("{key}", "run-1")
     path = path.replace("{dlq_id}", dlq_id(RunId(run))).replace("{message_id}", things.schedules["message"])
     path = re.sub(r"\{run(:int)?\}", str(run), path)
     if path.startswith(("/api/v1/runs", "/api/v1/dead")):

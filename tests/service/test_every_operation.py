@@ -19,7 +19,8 @@ from duetime.engine.validation import NewSchedule
 from duetime.kinds import load_specs
 from duetime.service.presenters import instant_view
 from tests.support.cli import Cli
-from tests.support.interfaces import CRON, EDITS, OTHER_CRON, PAYLOADS, Interface, Shown
+from tests.support.incidents import open_incident
+from tests.support.interfaces import CRON, EDITS, OTHER_CRON, PAYLOADS, Interface, Mcp, Shown
 from tests.support.web import Site
 
 OPERATIONS = [name for name in vars(Interface) if not name.startswith("_")]
@@ -209,17 +210,40 @@ def check_retry(there: Site, reached: Interface, kind: str) -> None:
     assert (again.id, again.status) == (run, RunStatus.PENDING)
 
 
-def check_dismiss(there: Site, reached: Interface, kind: str) -> None:
+def check_resolve(there: Site, reached: Interface, kind: str) -> None:
     run = dead(there, kind)
-    reached.dismiss(kind, run.id)
+    reached.resolve(kind, run.id)
     assert run.id not in are_dead(there, kind)
 
 
-def check_restore(there: Site, reached: Interface, kind: str) -> None:
+def check_reopen(there: Site, reached: Interface, kind: str) -> None:
     run = dead(there, kind)
     there.room.scheduler.dismiss(OWNER, run.id)
-    reached.restore(kind, run.id)
+    reached.reopen(kind, run.id)
     assert run.id in are_dead(there, kind)
+
+
+def check_attention(there: Site, reached: Interface, kind: str) -> None:
+    incident = open_incident(there.room.scheduler, make(there, kind))
+    assert f"incident-{incident.id}" in reached.attention(kind)
+    there.room.scheduler.mark_incident(OWNER, incident)
+    assert f"incident-{incident.id}" not in reached.attention(kind)
+
+
+def check_resolve_incident(there: Site, reached: Interface, kind: str) -> None:
+    incident = open_incident(there.room.scheduler, make(there, kind))
+    reached.resolve_incident(kind, f"incident-{incident.id}")
+    [resolved] = there.room.store.incidents_of((), [incident.id])
+    assert resolved.resolved is not None and resolved.due is None
+    assert resolved.actor is not None or isinstance(reached, Mcp), "who did it; the agent of this test has no name"
+
+
+def check_reopen_incident(there: Site, reached: Interface, kind: str) -> None:
+    incident = open_incident(there.room.scheduler, make(there, kind))
+    there.room.scheduler.mark_incident(OWNER, incident)
+    reached.reopen_incident(kind, f"incident-{incident.id}")
+    [again] = there.room.store.incidents_of((), [incident.id])
+    assert again.resolved is None and again.due is not None and again.actor is None
 
 
 def check_history(there: Site, reached: Interface, kind: str) -> None:

@@ -115,7 +115,7 @@ def test_every_interface_marks_and_lists_by_mark(there: Site, cli: Cli) -> None:
         assert [each.run_id for each in duetime.inbox.messages(show="dismissed")] == [second]
         assert duetime.inbox.mark([second], "restore") == 1 and duetime.inbox.messages(show="dismissed") == []
         assert (duetime.inbox.mark_all_read(), duetime.inbox.messages(show="unread")) == (0, [])
-        with pytest.raises(DuetimeError, match="must be one of read, dismiss, restore"):
+        with pytest.raises(DuetimeError, match="must be one of read, resolve, reopen"):
             duetime.inbox.mark([second], "dismissed")  # type: ignore[arg-type]
         with pytest.raises(DuetimeError, match="must be one of kept, unread, dismissed"):
             duetime.inbox.messages(show="unred")  # type: ignore[arg-type]

@@ -17,12 +17,14 @@ from duetime.engine.validation import NewSchedule
 from duetime.service.errors import error_class
 from tests.support.answers import FACTS, INTERFACES, Dashboard, Interface, Python, Refusal, Said, Target
 from tests.support.cli import Cli
+from tests.support.incidents import open_incident
 from tests.support.web import Site
 
 OWNER, ADA = Caller(LOCAL), Caller("ada")
 BEGUN = Instant(1_790_000_000 * SECOND)
-OF_RUNS = ("again", "retry", "stop_run", "stop_after", "dismiss", "restore")
-OF_SCHEDULES = tuple(name for name in FACTS if name not in (*OF_RUNS, "change_many"))
+OF_RUNS = ("again", "retry", "stop_run", "stop_after", "resolve", "reopen")
+OF_INCIDENTS = ("resolve_incident", "reopen_incident")
+OF_SCHEDULES = tuple(name for name in FACTS if name not in (*OF_RUNS, *OF_INCIDENTS, "change_many"))
 STARTS = ("run_now", "again", "retry")
 STOPS = ("stop", "stop_run", "stop_after")
 NOT_ON_PAGES = ("shift", "stop_after")
@@ -67,9 +69,9 @@ def ready(there: Site, operation: str, owner: Caller = OWNER, name: str = "same"
         run = start(there, id, owner)
     if operation in ("run_now", "again", "retry"):
         stop(there, run, owner)
-    if operation in ("dismiss", "restore"):
+    if operation in ("resolve", "reopen"):
         fail(there, run)
-    if operation == "restore":
+    if operation == "reopen":
         there.room.scheduler.dismiss(owner, run)
     if operation == "stop_after":
         write(there, run, status=RunStatus.RUNNING, started=BEGUN)
@@ -79,6 +81,11 @@ def ready(there: Site, operation: str, owner: Caller = OWNER, name: str = "same"
         there.room.scheduler.pause(owner, id)
     if operation == "change_many":
         return Target(id, others=(make(there, owner), "nothing"))
+    if operation in OF_INCIDENTS:
+        incident = open_incident(there.room.scheduler, id)
+        if operation == "reopen_incident":
+            there.room.scheduler.mark_incident(owner, incident)
+        return Target(f"incident-{incident.id}")
     return Target(id, run)
 
 
@@ -142,10 +149,16 @@ def has_refusal(operation: str, interface: str) -> bool:
 
 @pytest.mark.parametrize(("operation", "interface"), [each for each in SINGLE if has_refusal(*each)])
 def test_what_is_missing(there: Site, on_site: Cli, operation: str, interface: str) -> None:
-    refusal = INTERFACES[interface](there, on_site).do(operation, Target("nothing", 99_999))
+    missing = Target("incident-99999" if operation in OF_INCIDENTS else "nothing", 99_999)
+    refusal = INTERFACES[interface](there, on_site).do(operation, missing)
     check(refusal, "not_found")
     assert isinstance(refusal, Refusal)
     assert any(each in refusal.message.lower() for each in ("not found", "there is no "))
+
+
+def seen(there: Site, target: Target) -> tuple[object, ...]:
+    store = there.room.store
+    return store.find(target.id), store.run(RunId(target.run)), store.incidents("ada", 100)
 
 
 def has_others(operation: str, interface: str) -> bool:
@@ -159,12 +172,12 @@ def has_others(operation: str, interface: str) -> bool:
 def test_what_belongs_to_others(there: Site, on_site: Cli, operation: str, interface: str) -> None:
     """Who is no operator does not see it. An operator finds it by its id alone, whatever its owner calls it."""
     target = ready(there, operation, ADA, "of ada")
-    before = there.room.store.find(target.id), there.room.store.run(RunId(target.run))
+    before = seen(there, target)
     if INTERFACES[interface].knows_callers:
         check(INTERFACES[interface](there, on_site, "bob").do(operation, target), "not_found")
     else:
         check(INTERFACES[interface](there, on_site).do(operation, Target("of ada")), "not_found", "of ada")
-    assert (there.room.store.find(target.id), there.room.store.run(RunId(target.run))) == before
+    assert seen(there, target) == before
 
 
 @pytest.mark.parametrize(
@@ -184,5 +197,5 @@ def test_a_name_that_several_have(there: Site, on_site: Cli, operation: str, int
 
 
 def test_the_tables_have_every_change() -> None:
-    assert {*OF_RUNS, *OF_SCHEDULES, "change_many"} == set(FACTS)
+    assert {*OF_RUNS, *OF_INCIDENTS, *OF_SCHEDULES, "change_many"} == set(FACTS)
     assert set(INTERFACES.values()) == set(Interface.__subclasses__())

@@ -36,15 +36,17 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "stop": ("status",),
     "stop_run": ("status",),
     "stop_after": ("status",),
-    "dismiss": (),
-    "restore": (),
+    "resolve": (),
+    "reopen": (),
+    "resolve_incident": (),
+    "reopen_incident": (),
 }
 """The changes, and what an answer says about each."""
 
 
 class Target(NamedTuple):
     id: str
-    """The id or the name of a schedule."""
+    """The id or the name of a schedule, or the key of an incident."""
     run: int = 0
     others: tuple[str, ...] = ()
     """Further ids, for a change of many."""
@@ -104,8 +106,10 @@ class Mcp(Interface):
             "stop": ("stop_run", {"schedule_id": id}),
             "stop_run": ("stop_run", {"run_id": run}),
             "stop_after": ("stop_run", {"run_id": run, "after": AFTER}),
-            "dismiss": ("mark_runs", {"run_ids": [run], "mark": "dismiss"}),
-            "restore": ("mark_runs", {"run_ids": [run], "mark": "restore"}),
+            "resolve": ("mark_runs", {"run_ids": [run], "mark": "resolve"}),
+            "reopen": ("mark_runs", {"run_ids": [run], "mark": "reopen"}),
+            "resolve_incident": ("mark_runs", {"run_ids": [id], "mark": "resolve"}),
+            "reopen_incident": ("mark_runs", {"run_ids": [id], "mark": "reopen"}),
         }
         tool, arguments = calls[operation]
         caller = Caller(self._owner, operator=self._owner == LOCAL)
@@ -147,8 +151,10 @@ class Http(Interface):
             "stop": ("POST", f"schedules/{id}/stop", None),
             "stop_run": ("POST", f"runs/{run}/cancel", None),
             "stop_after": ("POST", f"runs/{run}/cancel?after={AFTER}", None),
-            "dismiss": ("POST", f"dead/{run}/dismiss", None),
-            "restore": ("POST", f"dead/{run}/restore", None),
+            "resolve": ("POST", f"dead/{run}/resolve", None),
+            "reopen": ("POST", f"dead/{run}/reopen", None),
+            "resolve_incident": ("POST", "attention/resolve", {"ids": [id]}),
+            "reopen_incident": ("POST", "attention/reopen", {"ids": [id]}),
         }[operation]
         headers = {**self._there.bearer(self._owner), "Content-Type": "application/json"}
         sent = None if body is None else json.dumps(body).encode()
@@ -192,8 +198,6 @@ class Python(Interface):
                 return getattr(duetime, operation.removesuffix("_schedule"))(id)
             case "shift":
                 return duetime.change_many("shift", [id], shift=SHIFT)
-            case "stop_after":
-                return duetime.cancel_run(run, after=AFTER)
             case "change_many":
                 return duetime.change_many("pause", [id, *others])
             case "again":
@@ -202,8 +206,12 @@ class Python(Interface):
                 return duetime.retry(run)
             case "stop":
                 return duetime.stop_runs(id)
-            case "stop_run":
-                return duetime.cancel_run(run)
+            case "stop_run" | "stop_after":
+                return duetime.cancel_run(run, **({"after": AFTER} if operation == "stop_after" else {}))
+            case "resolve_incident" | "reopen_incident":
+                assert getattr(duetime, operation.partition("_")[0])(id) == 1
+                rows = duetime.attention(resolved=operation == "resolve_incident")
+                return next(each for each in rows if each.key == id)
             case _:
                 return getattr(duetime.dead_letters, operation)(run)
 
@@ -223,7 +231,8 @@ class CommandLine(Interface):
             "run_now": ("run", id),
             "again": ("runs", "again", run, *(f"--set={name}={json.dumps(value)}" for name, value in FIELDS.items())),
             "stop_run": ("runs", "stop", run),
-            **{name: ("dead", name, run) for name in ("retry", "dismiss", "restore")},
+            **{name: ("dead", name, run) for name in ("retry", "resolve", "reopen")},
+            **{f"{name}_incident": ("attention", name, id) for name in ("resolve", "reopen")},
         }.get(operation, (operation, id))
         done = self._cli(*command, "--json")
         answer = done.document
@@ -247,10 +256,11 @@ class Dashboard(Interface):
     def do(self, operation: str, target: Target, expected: Said | None = None) -> Said | Refusal:
         id, run, others = target
         browser, proof = browser_of(self._there, self._owner)
-        of_run = {"again": "again", "retry": "retry", "stop_run": "cancel", "dismiss": "dismiss", "restore": "restore"}
+        of_run = {"again": "again", "retry": "retry", "stop_run": "cancel", "resolve": "resolve", "reopen": "reopen"}
         named = {"run_now": "run", "restore_schedule": "restore"}
         path = f"/schedules/{id}/{named.get(operation, operation)}"
         path = f"/runs/{run}/{of_run[operation]}" if operation in of_run else path
+        path = f"/attention/{id}/{operation.partition('_')[0]}" if operation.endswith("_incident") else path
         fields = [("until", UNTIL), ("note", NOTE)] if operation == "pause" else []
         if operation == "again":
             fields = [("field-task", "echo"), ("field-kwargs", "{}"), ("field-args", json.dumps(FIELDS["args"]))]

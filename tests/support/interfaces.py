@@ -102,12 +102,22 @@ class Interface(ABC):
     def retry(self, kind: str, run: int) -> None: ...
 
     @abstractmethod
-    def dismiss(self, kind: str, run: int) -> None:
+    def resolve(self, kind: str, run: int) -> None:
         """Take a dead letter off the list."""
 
     @abstractmethod
-    def restore(self, kind: str, run: int) -> None:
-        """Put a dead letter back on the list, after finding it among those that were dismissed."""
+    def reopen(self, kind: str, run: int) -> None:
+        """Put a dead letter back on the list, after finding it among those that were resolved."""
+
+    @abstractmethod
+    def attention(self, kind: str) -> set[str]:
+        """Return the keys of what needs attention."""
+
+    @abstractmethod
+    def resolve_incident(self, kind: str, key: str) -> None: ...
+
+    @abstractmethod
+    def reopen_incident(self, kind: str, key: str) -> None: ...
 
     @abstractmethod
     def history(self, kind: str, id: str) -> set[int]: ...
@@ -196,11 +206,20 @@ class Mcp(Interface):
     def retry(self, kind: str, run: int) -> None:
         assert self._use("run_now", run_id=run)["run"]["run_id"] == run
 
-    def dismiss(self, kind: str, run: int) -> None:
-        assert self._use("mark_runs", run_ids=[run], mark="dismiss") == {"marked": 1}
+    def resolve(self, kind: str, run: int) -> None:
+        assert self._use("mark_runs", run_ids=[run], mark="resolve") == {"marked": 1}
 
-    def restore(self, kind: str, run: int) -> None:
-        assert self._use("mark_runs", run_ids=[run], mark="restore") == {"marked": 1}
+    def reopen(self, kind: str, run: int) -> None:
+        assert self._use("mark_runs", run_ids=[run], mark="reopen") == {"marked": 1}
+
+    def attention(self, kind: str) -> set[str]:
+        return {each["key"] for each in self._use("status")["problems"] if each["status"] == "open"}
+
+    def resolve_incident(self, kind: str, key: str) -> None:
+        assert self._use("mark_runs", run_ids=[key], mark="resolve") == {"marked": 1}
+
+    def reopen_incident(self, kind: str, key: str) -> None:
+        assert self._use("mark_runs", run_ids=[key], mark="reopen") == {"marked": 1}
 
     def history(self, kind: str, id: str) -> set[int]:
         return {each["run_id"] for each in self._use("history", schedule_id=id)["runs"]}
@@ -288,13 +307,23 @@ class Http(Interface):
     def retry(self, kind: str, run: int) -> None:
         assert self._ask("POST", f"/runs/{run}/retry")["run_id"] == run
 
-    def dismiss(self, kind: str, run: int) -> None:
-        assert self._ask("POST", f"/dead/{run}/dismiss")["run_id"] == run
+    def resolve(self, kind: str, run: int) -> None:
+        assert self._ask("POST", f"/dead/{run}/resolve")["run_id"] == run
 
-    def restore(self, kind: str, run: int) -> None:
+    def reopen(self, kind: str, run: int) -> None:
         found = self._ask("GET", f"/dead?kind={kind}&text=it+broke&dismissed=true")["runs"]
         assert run in {each["run_id"] for each in found}
-        assert self._ask("POST", f"/dead/{run}/restore")["run_id"] == run
+        assert self._ask("POST", f"/dead/{run}/reopen")["run_id"] == run
+
+    def attention(self, kind: str) -> set[str]:
+        return {each["key"] for each in self._ask("GET", "/attention")["attention"]}
+
+    def resolve_incident(self, kind: str, key: str) -> None:
+        assert self._ask("POST", "/attention/resolve", {"ids": [key]}) == {"marked": 1, "notes": []}
+
+    def reopen_incident(self, kind: str, key: str) -> None:
+        assert key in {each["key"] for each in self._ask("GET", "/attention?resolved=true")["attention"]}
+        assert self._ask("POST", "/attention/reopen", {"ids": [key]}) == {"marked": 1, "notes": []}
 
     def history(self, kind: str, id: str) -> set[int]:
         return {each["run_id"] for each in self._ask("GET", f"/schedules/{id}/runs")["runs"]}
@@ -380,13 +409,23 @@ class CommandLine(Interface):
     def retry(self, kind: str, run: int) -> None:
         assert self._call("dead", "retry", str(run), "--json").document["retried"] == [run]
 
-    def dismiss(self, kind: str, run: int) -> None:
-        assert self._call("dead", "dismiss", str(run), "--json").document["dismissed"] == [run]
+    def resolve(self, kind: str, run: int) -> None:
+        assert self._call("dead", "resolve", str(run), "--json").document["resolved"] == [run]
 
-    def restore(self, kind: str, run: int) -> None:
-        found = self._call("dead", "list", "--kind", kind, "--text", "IT BROKE", "--dismissed", "--json").document
+    def reopen(self, kind: str, run: int) -> None:
+        found = self._call("dead", "list", "--kind", kind, "--text", "IT BROKE", "--resolved", "--json").document
         assert run in {each["run_id"] for each in found["dead"]}
-        assert self._call("dead", "restore", str(run), "--json").document["restored"] == [run]
+        assert self._call("dead", "reopen", str(run), "--json").document["reopened"] == [run]
+
+    def attention(self, kind: str) -> set[str]:
+        return {each["key"] for each in self._call("attention", "list", "--json").document["attention"]}
+
+    def resolve_incident(self, kind: str, key: str) -> None:
+        assert self._call("attention", "resolve", key).out == "Resolved 1.\n"
+
+    def reopen_incident(self, kind: str, key: str) -> None:
+        assert f"attention reopen {key}" in self._call("attention", "list", "--resolved").out.replace("\n", " ")
+        assert self._call("attention", "reopen", key).out == "Reopened 1.\n"
 
     def history(self, kind: str, id: str) -> set[int]:
         return {each["run_id"] for each in self._run(kind, "history", id, "--json").document["runs"]}
@@ -480,13 +519,22 @@ class Dashboard(Interface):
     def retry(self, kind: str, run: int) -> None:
         self._send(f"/runs/{run}/retry")
 
-    def dismiss(self, kind: str, run: int) -> None:
-        self._send("/dead-letters", run=str(run), action="dismiss")
+    def resolve(self, kind: str, run: int) -> None:
+        self._send("/dead-letters", run=str(run), action="resolve")
 
-    def restore(self, kind: str, run: int) -> None:
+    def reopen(self, kind: str, run: int) -> None:
         page = f"/dead-letters?kind={kind}&text=it+broke&show=dismissed"
         assert str(run) in self._links(page, r'href="/runs/(\d+)"')
-        self._send("/dead-letters", run=str(run), action="restore", back="show=dismissed")
+        self._send("/dead-letters", run=str(run), action="reopen", back="show=dismissed")
+
+    def attention(self, kind: str) -> set[str]:
+        return self._links("/", r'formaction="/attention/([^"]+)/resolve"')
+
+    def resolve_incident(self, kind: str, key: str) -> None:
+        self._send(f"/attention/{key}/resolve")
+
+    def reopen_incident(self, kind: str, key: str) -> None:
+        self._send(f"/attention/{key}/reopen")
 
     def history(self, kind: str, id: str) -> set[int]:
         return {int(run) for run in self._links(f"/schedules/{id}", r'href="/runs/(\d+)')}
@@ -573,15 +621,28 @@ class Python(Interface):
         with closing(self._duetime()) as duetime:
             assert duetime.retry(run).run_id == run
 
-    def dismiss(self, kind: str, run: int) -> None:
+    def resolve(self, kind: str, run: int) -> None:
         with closing(self._duetime()) as duetime:
-            assert duetime.dead_letters.dismiss(run).run_id == run
+            assert duetime.dead_letters.resolve(run).run_id == run
 
-    def restore(self, kind: str, run: int) -> None:
+    def reopen(self, kind: str, run: int) -> None:
         with closing(self._duetime()) as duetime:
             found = duetime.dead_letters.runs(kind=kind, text="it broke", dismissed=True)
             assert run in {each.run_id for each in found}
-            assert duetime.dead_letters.restore(run).run_id == run
+            assert duetime.dead_letters.reopen(run).run_id == run
+
+    def attention(self, kind: str) -> set[str]:
+        with closing(self._duetime()) as duetime:
+            return {each.key for each in duetime.attention() if each.key}
+
+    def resolve_incident(self, kind: str, key: str) -> None:
+        with closing(self._duetime()) as duetime:
+            assert duetime.resolve(key) == 1
+
+    def reopen_incident(self, kind: str, key: str) -> None:
+        with closing(self._duetime()) as duetime:
+            assert key in {each.key for each in duetime.attention(resolved=True)}
+            assert duetime.reopen(key) == 1
 
     def history(self, kind: str, id: str) -> set[int]:
         with closing(self._duetime()) as duetime:

@@ -9,8 +9,9 @@ from duetime.api.methods import Blocking, Opened, Steps, method, waits
 from duetime.api.types import Id, RunReport
 from duetime.api.values import find_run, history, run_of, runs_of, stop_runs, wait_for_run, wait_for_start
 from duetime.engine.store import RunQuery
-from duetime.service.answers import Message, Run
+from duetime.service.answers import Incident, Message, Run
 from duetime.service.operations import dead_letters, inbox
+from duetime.service.operations.attention import ListAttention, MarkRuns, attention, mark_runs
 from duetime.service.operations.dead_letters import ChangeDeadLetters, Dismiss
 from duetime.service.operations.declaration import check_type
 from duetime.service.operations.history import deliveries_of, run_details
@@ -95,6 +96,24 @@ class Running:
         """Stop the runs of a schedule that are in progress or wait, and return them; the schedule goes on."""
         return stop_runs(self._call, id)
 
+    @method
+    def attention(self: Opened, *, resolved: bool = False, limit: int = 100) -> list[Incident]:
+        """Return what needs attention: incidents, dead letters, missed runs and what waits for somebody, the latest
+        first; or what was resolved and is not over."""
+        rows = attention(self._call, ListAttention(resolved=resolved, limit=limit)).value.items
+        return [Incident(each.copy, self._call.zone) for each in rows]
+
+    @method
+    def resolve(self: Opened, *ids: int | str) -> int:
+        """Mark as dealt with: the `key`s of what needs attention, or numbers of runs and messages. Nothing reminds of a
+        resolved incident until it is over. Return how many were marked."""
+        return mark_runs(self._call, MarkRuns(ids=ids, mark="resolve")).value
+
+    @method
+    def reopen(self: Opened, *ids: int | str) -> int:
+        """Put what was resolved back on the list. Return how many were marked."""
+        return mark_runs(self._call, MarkRuns(ids=ids, mark="reopen")).value
+
 
 class InboxMethods:
     """The notifications that were delivered, through any channel."""
@@ -108,8 +127,8 @@ class InboxMethods:
 
     @method
     def mark(self: Opened, run_ids: Sequence[int], mark: Mark = "read") -> int:
-        """Mark messages as read, dismiss them (they stay in the history), or restore dismissed ones. `mark` is read,
-        dismiss or restore. Return how many were marked; those of others are not."""
+        """Mark messages as read, resolve them (they stay in the history), or reopen resolved ones. `mark` is read,
+        resolve or reopen. Return how many were marked; those of others are not."""
         return inbox.mark_messages(self._call, inbox.MarkMessages(ids=run_ids, mark=mark)).value
 
     @method
@@ -130,13 +149,13 @@ class DeadLettersMethods:
         return runs_of(self._call, dead_letters.dead_letters(self._call, request).value.items)
 
     @method
-    def dismiss(self: Opened, run_id: int) -> Run:
+    def resolve(self: Opened, run_id: int) -> Run:
         """Take a run off the dead letters. It stays in the history."""
         return run_of(self._call, dead_letters.dismiss(self._call, Dismiss(run=run_id)).value)
 
     @method
-    def restore(self: Opened, run_id: int) -> Run:
-        """Put a dead letter that was dismissed back on the list."""
+    def reopen(self: Opened, run_id: int) -> Run:
+        """Put a dead letter that was resolved back on the list."""
         return run_of(self._call, dead_letters.dismiss(self._call, Dismiss(run=run_id, undo=True)).value)
 
     @method
@@ -150,14 +169,17 @@ class DeadLettersMethods:
         return _change_dead(self._call, ChangeDeadLetters(action="retry", kind=kind, text=text, every_run=every_run))
 
     @method
-    def dismiss_all(self: Opened, *, kind: str | None = None, text: str = "") -> list[Run]:
+    def resolve_all(self: Opened, *, kind: str | None = None, text: str = "") -> list[Run]:
         """Take all dead letters, or those that match, off the list and return them. They stay in the history."""
-        return _change_dead(self._call, ChangeDeadLetters(action="dismiss", kind=kind, text=text))
+        return _change_dead(self._call, ChangeDeadLetters(action="resolve", kind=kind, text=text))
 
     @method
-    def restore_all(self: Opened, *, kind: str | None = None, text: str = "") -> list[Run]:
-        """Put all dead letters that were dismissed, or those that match, back on the list and return them."""
-        return _change_dead(self._call, ChangeDeadLetters(action="restore", kind=kind, text=text))
+    def reopen_all(self: Opened, *, kind: str | None = None, text: str = "") -> list[Run]:
+        """Put all dead letters that were resolved, or those that match, back on the list and return them."""
+        return _change_dead(self._call, ChangeDeadLetters(action="reopen", kind=kind, text=text))
+
+    dismiss, restore, dismiss_all, restore_all = resolve, reopen, resolve_all, reopen_all
+    """Their names until 0.2."""
 
 
 def _change_dead(call: Call, request: ChangeDeadLetters) -> list[Run]:

@@ -35,7 +35,9 @@ GROUPS: Final = 50
 """Problems on one page."""
 RUNS: Final = 25
 """Runs of a problem that are listed one by one."""
-_DONE: Final[dict[Action, str]] = {"retry": "retried", "dismiss": "dismissed", "restore": "restored"}
+_DONE: Final[dict[Action, str]] = {
+    "retry": "retried", "resolve": "resolved", "reopen": "reopened", "dismiss": "resolved", "restore": "reopened",
+}  # fmt: skip
 
 
 class DeadLetterProblem(NamedTuple):
@@ -50,7 +52,7 @@ class DeadLetterProblem(NamedTuple):
 
 
 def dead_letters_page(request: PageRequest) -> Response:
-    """Render what failed for good or was lost, until somebody retries or dismisses it; or what was dismissed."""
+    """Render what failed for good or was lost, until somebody retries or resolves it; or what was resolved."""
     specs, query = request.call.services.specs, _filter(request)
     runs = find_dead(request.reader, query)
     groups = group(runs)
@@ -90,7 +92,7 @@ def _problem(request: PageRequest, each: DeadLetterGroup) -> DeadLetterProblem:
 
 
 def change_dead_letters(request: PageRequest, form: Form) -> Response:
-    """Retry, dismiss or restore: one problem (`one`), all that match (`all`), or what was selected (`action`). A retry
+    """Retry, resolve or reopen: one problem (`one`), all that match (`all`), or what was selected (`action`). A retry
     of several runs at once is confirmed first."""
     back = form.back(*PLACE)
     one, _, key = form.get("one").partition(":")
@@ -115,7 +117,7 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
     if single := [] if everything else [id for id in ids if id not in known]:
         more = change_dead(request.call, ChangeDeadLetters(action=action, ids=single)).value
         dealt = Dealt(dealt.done + more.done, dealt.refused + more.refused, dealt.kinds | more.kinds)
-    can_undo = action == "dismiss" and len(dealt.done) <= MAX_NAMED
+    can_undo = _DONE[action] == "resolved" and len(dealt.done) <= MAX_NAMED
     undo = request.offer_undo(*((str(id), REOPEN) for id in dealt.done if can_undo))
     result = request.outcome(_DONE[action], len(dealt.done), len(dealt.refused), dealt.reasons())
     return request.redirect("/dead-letters", **back, **result, **undo)
@@ -137,4 +139,4 @@ def _action(text: str) -> Action:
     for action in _DONE:
         if text == action:
             return action
-    raise refuse("invalid", "choose what to do: retry, dismiss or restore")
+    raise refuse("invalid", "choose what to do: retry, resolve or reopen")

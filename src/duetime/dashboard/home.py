@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
 from duetime.dashboard.filters import instant_from
 from duetime.dashboard.queries import coming_row, first_steps, occurrences_in, runs
-from duetime.dashboard.request import PageRequest, at
+from duetime.dashboard.request import Form, PageRequest, at, goal_of
 from duetime.dashboard.timeline.axis import ticks
 from duetime.dashboard.timeline.charts import chart, line
+from duetime.dashboard.undo import REOPEN
 from duetime.engine.clock import DAY, MINUTE, SECOND
+from duetime.service.errors import refuse
+from duetime.service.operations.attention import ListAttention, MarkRuns, attention, mark_runs
 from duetime.service.operations.dead_letters import count_dead
 from duetime.service.operations.history import History, history, next_attempt, run_views
-from duetime.service.operations.overview import count_alike, failing_runs, missed_runs, stopped_schedules, untaken_runs
 from duetime.service.operations.status import DayFigures, day_figures, worker_views, workers
 from duetime.service.operations.upcoming import coming
-from duetime.service.presenters import View, moment_view, schedule_shape
+from duetime.service.presenters import View, moment_view
 from duetime.service.text import span
-from duetime.service.vocabulary import RunStatus, Schedule
+from duetime.service.vocabulary import RunStatus
 from duetime.service.window import Zoom, window
 
 HORIZON: Final = Zoom("horizon", "the hour around now", 60 * MINUTE, 30 * MINUTE, 1 * MINUTE, 600)
@@ -46,7 +48,7 @@ def home_page(request: PageRequest) -> Response:
     return request.render(
         "home.html",
         first_steps=first_steps(request),
-        groups=attention(request),
+        groups=attention_groups(request),
         live=live[:LIVE],
         under_way=under_way,
         retrying=sum(run["status"] == RunStatus.PENDING and run["attempt"] > 0 for run in live),
@@ -93,8 +95,7 @@ def _about(figures: DayFigures, request: PageRequest) -> str:
     return "24 h" if behind >= DAY - MINUTE else span(behind)
 
 
-# What needs attention: schedules that were paused automatically, prompts that nobody takes, failures, missed
-# occurrences.
+# What needs attention, by what helps.
 
 SHOWN: Final = 4
 """Maximum number of rows in each group; the group links to all of them."""
@@ -107,93 +108,69 @@ class Action(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A row about one schedule."""
-
     about: View
-    """The view of its latest run, or of the schedule itself."""
-    schedule: str | None
-    since: str | None
-    text: str
+    status: str
     actions: list[Action]
-    more: int = 0
-    """Number of further runs like this one."""
-    run: int | None = None
-    grave: bool = True
 
 
 class HomeGroup(NamedTuple):
     title: str
-    items: list[Item]
     address: str
     """The page that lists all of them."""
+    items: list[Item]
     is_cut: bool
     """Whether there are more than these."""
 
 
-def attention(request: PageRequest) -> list[HomeGroup]:
+_STOPPED: Final = ("Paused automatically", "/schedules?view=paused")
+_WAITING: Final = ("Waiting for an agent", "/inbox")
+_FAILING: Final = ("Failing", "/dead-letters")
+_MISSED: Final = ("Missed", "/timeline?span=week")
+_GROUP_OF: Final = {
+    "paused": _STOPPED, "broken": _STOPPED, "failed": _FAILING, "undelivered": _FAILING, "missed": _MISSED,
+    "untaken": _MISSED,
+}  # fmt: skip
+_STATUS_OF: Final = {"undelivered": "failed", "untaken": "missed"}
+
+
+def attention_groups(request: PageRequest) -> list[HomeGroup]:
     """Return the groups that are not empty, most urgent first."""
-    stopped = stopped_schedules(request.call).value
-    paused = [_paused_item(request, each) for each in stopped.items]
-    groups = (
-        _group("Paused automatically", paused, "/schedules?view=paused", stopped.is_cut),
-        _untaken(request),
-        _failing(request, {item.schedule for item in paused}),
-        _missed(request),
+    rows, cut = attention(request.reader, ListAttention()).value
+    groups: dict[tuple[str, str], list[Item]] = {each: [] for each in (_STOPPED, _WAITING, _FAILING, _MISSED)}
+    for row in rows:
+        waits = row["run_status"] == RunStatus.WAITING
+        trouble = str(row["trouble"])
+        status = "waiting" if waits else _STATUS_OF.get(trouble, trouble)
+        groups[_WAITING if waits else _GROUP_OF[trouble]].append(Item(row, status, _actions(row, status)))
+    unread = {_GROUP_OF[each] for each in cut} | ({_WAITING} if "untaken" in cut else set())
+    parts = [(each, items, each in unread or len(items) > SHOWN) for each, items in groups.items()]
+    return [HomeGroup(*each, items[:SHOWN], is_cut) for each, items, is_cut in parts if items]
+
+
+def _actions(row: View, status: str) -> list[Action]:
+    """Return what helps, and the button that resolves it."""
+    run, schedule, actions = row["run_id"], row["id"], []
+    if status == "waiting":
+        return [Action("Dismiss", "close", f"/waiting/{run}/dismiss")]
+    if status == "paused":
+        actions.append(Action("Resume", "play", f"{at(schedule)}/resume"))
+    elif status == "failed" and schedule and row["run_status"] in (RunStatus.FAILED, RunStatus.LOST):
+        actions.append(Action("Retry", "retry", f"/runs/{run}/retry"))
+    elif status == "missed" and schedule:
+        actions.append(Action("Run now", "play", f"{at(schedule)}/run"))
+    return [*actions, *([Action("Resolve", "check", f"/attention/{row['key']}/resolve")] if row["key"] else [])]
+
+
+def resolve(request: PageRequest, form: Form) -> Response:
+    """Resolve what needs attention, or reopen it."""
+    key, action = request.http.path_params["key"], request.http.path_params["action"]
+    if action not in ("resolve", "reopen"):
+        raise refuse("not_found", "There is no such page.")
+    notes = mark_runs(request.call, MarkRuns(ids=[key], mark=action)).notes
+    undo = request.offer_undo((key, REOPEN if action == "resolve" else None))
+    return request.redirect(
+        goal_of(form, "/"), did="resolved" if action == "resolve" else "reopened", **undo, notes=notes
     )
-    return [group for group in groups if group.items]
-
-
-def _group(title: str, items: list[Item], address: str, is_cut: bool) -> HomeGroup:
-    """Return a group of the first items. `is_cut` says whether some were not read."""
-    return HomeGroup(title, items[:SHOWN], address, is_cut or len(items) > SHOWN)
-
-
-def _paused_item(request: PageRequest, schedule: Schedule) -> Item:
-    """Return the row of a schedule that was paused after failures, or that cannot be planned, and needs somebody."""
-    shape = schedule_shape(schedule, request.zone, brief=True)
-    text = shape["last_error"] or shape["note"] or ""
-    return Item(shape, shape["id"], shape["last_run"], text, [Action("Resume", "play", f"{at(shape['id'])}/resume")])
-
-
-def _run_item(run: View, more: int, *actions: Action, text: str = "", grave: bool = False) -> Item:
-    since = run["finished"] or run["due"]
-    return Item(run, run["schedule"], since, text, list(actions), more, run["run_id"], grave)
-
-
-def _untaken(request: PageRequest) -> HomeGroup:
-    waiting = untaken_runs(request.call).value
-    items = [
-        _run_item(run, more, Action("Dismiss", "close", f"/waiting/{run['run_id']}/dismiss"))
-        for run, more in by_schedule(run_views(request.reader, waiting.items, brief=True))
-    ]
-    return _group("Waiting for an agent", items, "/inbox", waiting.is_cut)
-
-
-def _failing(request: PageRequest, paused: Set[str | None]) -> HomeGroup:
-    """Return the failed runs, except for those of schedules that are paused and named already."""
-    dead, items = failing_runs(request.call).value, list[Item]()
-    of = {run.id: run for run in dead.items}
-    for run, others in by_schedule(run_views(request.reader, dead.items, brief=True)):
-        if run["schedule"] in paused:
-            continue
-        unread = dead.is_cut and len(items) < SHOWN  # not all of its runs were read
-        more = count_alike(request.call, of[run["run_id"]]) - 1 if unread else others
-        actions = Action("Retry", "retry", f"/runs/{run['run_id']}/retry"), _dismissal(run)
-        items.append(_run_item(run, more, *actions, text=run["error"] or "", grave=True))
-    return _group("Failing", items, "/dead-letters", dead.is_cut)
-
-
-def _missed(request: PageRequest) -> HomeGroup:
-    missed, items = missed_runs(request.call).value, []
-    living = {run.id for run, schedule in missed.items if schedule is not None}
-    for run, more in by_schedule(run_views(request.reader, [run for run, _ in missed.items], brief=True)):
-        again = [Action("Run now", "play", f"{at(str(run['schedule']))}/run")] if run["run_id"] in living else []
-        items.append(_run_item(run, more, *again, _dismissal(run), text=run["error"] or ""))
-    return _group("Missed", items, "/timeline?span=week", missed.is_cut)
-
-
-def _dismissal(run: View) -> Action:
-    return Action("Dismiss", "close", f"/runs/{run['run_id']}/dismiss")
 
 
 def time_of(run: View) -> str:

@@ -60,6 +60,7 @@ def web_routes(context: WebContext, browsers: Browsers) -> list[BaseRoute]:
         act("/preferences", shell.save_preferences),
         act("/undo", shell.undo),
         show("/", home.home_page),
+        act("/attention/{key}/{action}", home.resolve),
         show("/timeline", timeline_page),
         show("/new", schedule_form.new_page),
         act("/new", schedule_form.create),

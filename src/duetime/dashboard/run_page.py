@@ -26,6 +26,7 @@ from duetime.service.operations.history import (
     schedule_of,
     show_run,
 )
+from duetime.service.operations.inbox import REOPENING
 from duetime.service.operations.run import RetryRun, RunAgain, Stop, retry, run_again, stop
 from duetime.service.presenters import View, policy_shape, result_text, trigger_shape
 from duetime.service.services import Call
@@ -35,8 +36,8 @@ from duetime.service.vocabulary import DISMISSABLE, LIVE, Run, RunStatus, Schedu
 RETRIED: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED)
 ACTIONS: Final[dict[str, tuple[str, Callable[[Call, int], Answer[Any]]]]] = {
     "retry": ("retried", lambda call, run: retry(call, RetryRun(run=run))),
-    "dismiss": ("dismissed", lambda call, run: dismiss(call, Dismiss(run=run))),
-    "restore": ("restored", lambda call, run: dismiss(call, Dismiss(run=run, undo=True))),
+    **{name: ("resolved", lambda call, run: dismiss(call, Dismiss(run=run))) for name in ("resolve", "dismiss")},
+    **{name: ("reopened", lambda call, run: dismiss(call, Dismiss(run=run, undo=True))) for name in REOPENING},
     "cancel": ("stopped", lambda call, run: stop(call, Stop(run=run))),
 }
 
@@ -72,8 +73,8 @@ def run_page(request: PageRequest) -> Response:
         deliveries=deliveries_of(request.call, run),
         commands=_commands(request, run, schedule),
         may_retry=run.status in RETRIED and schedule is not None,
-        may_dismiss=run.status in DISMISSABLE and not run.stop,
-        may_restore=run.status in DISMISSABLE and bool(run.stop),
+        may_resolve=run.status in DISMISSABLE and not run.stop,
+        may_reopen=run.status in DISMISSABLE and bool(run.stop),
         may_stop=run.status in LIVE and not run.stop,
         is_untaken=run.status == RunStatus.WAITING and run.holder is None,
         may_run_again=schedule is not None and bool(payload),
@@ -114,7 +115,7 @@ def act_on_run(request: PageRequest, form: Form) -> Response:
     done, change = ACTIONS[action]
     notes = change(request.reader, run.id).notes
     usual = "/dead-letters" if form.get("back") == "dead-letters" else f"/runs/{run.id}"
-    undo = request.offer_undo((str(run.id), REOPEN if action == "dismiss" else None))
+    undo = request.offer_undo((str(run.id), REOPEN if done == "resolved" else None))
     return request.redirect(goal_of(form, usual), did=done, **undo, notes=notes)
 
 

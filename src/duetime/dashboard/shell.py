@@ -13,6 +13,7 @@ from duetime.dashboard.notices import reasons_of
 from duetime.dashboard.request import Form, PageRequest, own_page
 from duetime.dashboard.undo import UNDO, ReverseChange
 from duetime.engine.errors import DuetimeError
+from duetime.service.operations.attention import MarkRuns, mark_runs
 from duetime.service.operations.change import ChangeMany, change_many
 from duetime.service.operations.dead_letters import ChangeDeadLetters, change_dead
 from duetime.service.vocabulary import known_zone
@@ -60,9 +61,11 @@ class _Reversed(NamedTuple):
 
 def _reverse(request: PageRequest, change: ReverseChange, ids: Sequence[str]) -> _Reversed:
     """Make a change that reverses another one."""
+    if change.action == "reopen" and not ids[0].isdigit():
+        marked, _, reasons = mark_runs(request.call, MarkRuns(ids=ids, mark="reopen"))
+        return _Reversed(marked, len(ids) - marked, list(reasons))
     if change.action == "reopen":
-        restore = ChangeDeadLetters(action="restore", ids=[int(id) for id in ids])
-        dealt, _, reasons = change_dead(request.call, restore)
+        dealt, _, reasons = change_dead(request.call, ChangeDeadLetters(action="reopen", ids=[int(id) for id in ids]))
         return _Reversed(len(dealt.done), len(ids) - len(dealt.done), list(reasons))
     again = ChangeMany(action=change.action, ids=ids, until=change.until, note=change.note)
     done = change_many(request.call, again).value

@@ -22,7 +22,7 @@ class ReverseChange(NamedTuple):
 
 
 REOPEN: Final = ReverseChange("reopen")
-"""Reverses the dismissal of runs; the other changes are about schedules."""
+"""Reverses that runs or an incident were resolved; the other changes are about schedules."""
 
 
 def reverse_of(action: str, before: Schedule) -> ReverseChange | None:

@@ -132,9 +132,17 @@ class Queries:
         page = self.store.runs(seen_by(caller, replace(query, most_bytes=query.most_bytes or PAGE_BYTES)))
         return page._replace(items=[self._as_seen(caller, run) for run in page.items]) if caller.depth else page
 
-    def incidents(self, caller: Caller, limit: int) -> list[IncidentRow]:
-        """Return the open incidents of the caller or, for an operator, of all owners; the latest first."""
-        return self.store.incidents(None if caller.operator else caller.owner, limit)
+    def incidents(self, caller: Caller, limit: int, *, resolved: bool | None = None) -> list[IncidentRow]:
+        """Return the incidents of the caller or, for an operator, of all owners, the latest first: all that are not
+        over, those that somebody has resolved, or the others."""
+        rows = self.store.incidents(None if caller.operator else caller.owner, limit, resolved=resolved)
+        return [row for row in rows if caller.sees(row.owner, row.kind)]
+
+    def incident(self, caller: Caller, number: int) -> IncidentRow:
+        for row in self.store.incidents_of((), [number]):
+            if caller.sees(row.owner, row.kind):
+                return row
+        raise NotFound("there is no such incident, or it is over")
 
     def run_counts(self, caller: Caller, query: RunQuery) -> dict[str, int]:
         return self.store.run_counts(seen_by(caller, query))

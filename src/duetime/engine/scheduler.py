@@ -20,6 +20,7 @@ from duetime.engine.outcome import Alert
 from duetime.engine.policy import changes as policy_changes
 from duetime.engine.policy.decision import Change, Decision, RunDecider
 from duetime.engine.policy.follow_ups import alert, drafts_of
+from duetime.engine.policy.incidents import IncidentRow
 from duetime.engine.policy.rows import Draft
 from duetime.engine.queries import no_run, no_schedule
 from duetime.engine.scopes import DELETE, WRITE, check
@@ -295,7 +296,7 @@ class Scheduler(Checkout):
 
     def dismiss(self, caller: Caller, run_id: int, *, undo: bool = False) -> Run:
         """Mark a failed run as dealt with, or undo that. The run stays in the history, marked by `stop`."""
-        return self._change_run(caller, run_id, partial(policy_changes.dismiss, undo=undo))
+        return self._change_run(caller, run_id, _dismiss(caller, undo))
 
     def retry_all(self, caller: Caller, runs: Sequence[Run]) -> list[Run | Refused]:
         """Retry runs that this caller found; runs of one schedule are retried in the order in which they were due. Each
@@ -306,7 +307,14 @@ class Scheduler(Checkout):
 
     def dismiss_all(self, caller: Caller, runs: Sequence[Run], *, undo: bool = False) -> list[Run | Refused]:
         """Mark failed runs that this caller found as dealt with, or undo that."""
-        return self._change_all(caller, runs, partial(policy_changes.dismiss, undo=undo))
+        return self._change_all(caller, runs, _dismiss(caller, undo))
+
+    def mark_incident(self, caller: Caller, incident: IncidentRow, *, undo: bool = False) -> None:
+        """Resolve an incident that this caller found, or reopen it."""
+        schedule = self.store.get(incident.schedule)
+        if schedule is not None:
+            decide = partial(policy_changes.mark_incident, incident=incident.id, undo=undo)
+            self._change(caller, schedule, None, decide, operators_own=True)
 
     def mark_all(self, caller: Caller, runs: Sequence[Run], as_: int, *, undo: bool = False) -> list[Run | Refused]:
         """Mark completed runs that the caller found, for example messages as read, or lower their marks."""
@@ -335,6 +343,11 @@ def ordered(runs: Sequence[Run]) -> list[Run]:
 def _retry(caller: Caller) -> RunDecider[Run]:
     depth, actor = caller.depth, text_of(caller.actor)
     return lambda change, run: policy_changes.retry(change._replace(depth=depth, actor=actor), run)
+
+
+def _dismiss(caller: Caller, undo: bool) -> RunDecider[Run]:
+    actor = text_of(caller.actor)
+    return lambda change, run: policy_changes.dismiss(change._replace(actor=actor), run, undo=undo)
 
 
 def _cancel_living(change: Change) -> Decision[Schedule]:

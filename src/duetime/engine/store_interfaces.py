@@ -254,8 +254,12 @@ class Incidents(Protocol):
     def drop_tombstones(self, before: Instant) -> None:
         """* Drop what is kept of schedules that were deleted before an instant."""
 
-    def incidents(self, owner: str | None, limit: int) -> list[IncidentRow]:
-        """Return the open incidents of an owner, or of all owners, the latest first."""
+    def incidents(self, owner: str | None, limit: int, *, resolved: bool | None = None) -> list[IncidentRow]:
+        """Return the incidents of an owner, or of all owners, that are not over, the latest first: all of them, those
+        that somebody has resolved, or the others."""
+
+    def incidents_of(self, schedules: Sequence[ScheduleId], incidents: Sequence[int] = ()) -> list[IncidentRow]:
+        """Return the incidents of some schedules, or those with these numbers, that no worker has ended."""
 
 
 def tally_of(run: Run, first: Instant | None) -> Tally:

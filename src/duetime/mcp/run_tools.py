@@ -15,8 +15,8 @@ from duetime.mcp.schemas import ERROR, LOOKUP, WARNINGS, ZONE, with_owner, with_
 from duetime.mcp.served import ID, GenericTools, one_of, tool_id
 from duetime.service import MOST_SECONDS
 from duetime.service.masking import masked
-from duetime.service.operations.dead_letters import MarkRuns
-from duetime.service.operations.dead_letters import mark_runs as mark
+from duetime.service.operations.attention import MarkRuns
+from duetime.service.operations.attention import mark_runs as mark
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.run import RetryRun, RunAgain, RunNow, Stop, retry, run_again, stop
 from duetime.service.operations.run import run_now as start_run
@@ -121,12 +121,12 @@ def stop_run(call: Call, arguments: Arguments) -> Reply:
 
 @tools.declare(
     "Mark runs",
-    inputs_of(MarkRuns),
+    {"run_ids": inputs_of(MarkRuns)["ids"], **inputs_of(MarkRuns, "ids")},
     {"marked": COUNT, "notes": {**TEXTS, "description": "Why some were not marked."}, "error": ERROR},
     ("run_ids", "mark"),
     idempotent=True,
 )
 def mark_runs(call: Call, arguments: Arguments) -> Reply:
-    """Mark messages as read, or dismiss messages and failed runs that are dealt with; history keeps them."""
-    marked, _, notes = mark(call, request_of(MarkRuns, arguments))
+    """Mark messages as read, or resolve messages, failed runs and problems, which ends reminders."""
+    marked, _, notes = mark(call, request_of(MarkRuns, arguments, ids=arguments["run_ids"]))
     return Reply({"marked": marked} | ({"notes": list(notes)} if notes else {}))

@@ -225,6 +225,8 @@ _BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 
 _ANSWERED = ("status", "trigger_type")
 """Arguments whose unknown values the tools themselves report, as normal results."""
+_FORMER = {("mark", "dismiss"): "resolve", ("mark", "restore"): "reopen"}
+"""Values by their names until 0.2."""
 
 
 def checked(schema: Schema, values: Mapping[str, Any] | None) -> Arguments:
@@ -254,6 +256,7 @@ def missing_argument(name: str, schema: Schema) -> ToolProblem:
 def _fit(name: str, value: Any, schema: Schema) -> Any:
     # Clients may write a whole number as 3.0.
     value = int(value) if type(value) is float and value.is_integer() and "integer" in _types(schema) else value
+    value = _FORMER.get((name, value), value) if isinstance(value, str) else value
     kind = next((kind for kind in _types(schema) if TYPES[kind][1](value)), None)
     if kind is None:
         raise ToolProblem(f"Invalid argument: {name} must be {_type_words(schema)}.")

@@ -54,6 +54,7 @@ def _type(argument: Argument) -> Any:
     if get_origin(type_) is Sequence:
         declared = argument.field
         bounds = Field(min_length=declared.min_items, max_length=declared.max_items, fail_fast=True)
-        item = Annotated[Text, Field(max_length=200)] if str in get_args(get_args(type_)[0]) else Number
-        return Annotated[list[item], bounds]  # type: ignore[valid-type]
+        items, text = get_args(get_args(type_)[0]), Annotated[Text, Field(max_length=200)]
+        item: Any = Number | text if items == (int, str) else text if str in items else Number
+        return Annotated[list[item], bounds]
     return type_

@@ -60,10 +60,20 @@ class RefusedRun(ClosedModel):
 
 
 class DealtShape(ClosedModel):
-    runs: list[int] = Field(description="Numbers of the runs that were retried, dismissed or restored.")
+    runs: list[int] = Field(description="Numbers of the runs that were retried, resolved or reopened.")
     refused: list[RefusedRun] = Field(description="Those that were refused, each with the reason.")
     warnings: list[str] = Field(description="Reasons why what was retried might not begin.")
     warning_codes: list[str] = Field(description="The codes of the warnings, in the same order.")
+
+
+class AttentionShape(ClosedModel):
+    attention: list[answers.Incident]
+    more: bool = Field(description="Whether there is more than this list shows.")
+
+
+class MarksShape(ClosedModel):
+    marked: int = Field(description="How many were marked.")
+    notes: list[str] = Field(description="Why some were not marked.")
 
 
 class StoppedShape(ClosedModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Body, Path, Query
 from starlette.responses import JSONResponse, Response
@@ -12,9 +12,10 @@ from duetime.engine.errors import NotFound
 from duetime.rest.dependencies import Caller, page_of, problems, router
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import Asked, Given, Paged
-from duetime.rest.responses import DealtShape, RunsShape
+from duetime.rest.responses import AttentionShape, DealtShape, MarksShape, RunsShape
 from duetime.service import answers
 from duetime.service.operations import dead_letters, history
+from duetime.service.operations.attention import ListAttention, MarkRuns, attention, mark_runs
 from duetime.service.operations.dead_letters import Action, ChangeDeadLetters, Dismiss, ListDeadLetters
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import History, ShowRun, run_details, run_views, show_run
@@ -29,9 +30,13 @@ RunsAsked: Any = model_of("RunsAsked", History, Paged, "limit", "cursor")
 StopAsked: Any = model_of("StopAsked", Stop, Asked, "schedule", "run_id")
 DeadAsked: Any = model_of("DeadAsked", ListDeadLetters, Paged, "limit", "cursor")
 DeadGiven: Any = model_of("DeadGiven", ChangeDeadLetters, Given, "owner", "dismissed", "limit", "cursor")
+AttentionAsked: Any = model_of("AttentionAsked", ListAttention, Asked)
+MarkedGiven: Any = model_of("MarkedGiven", MarkRuns, Given, "mark")
 routes = router("runs")
+Verb = Literal["resolve", "reopen", "dismiss", "restore"]
 Id = Annotated[int, Path(description="The number of a run.", ge=1, le=2**63 - 1)]
 _DEAD: list[str | Enum] = ["dead letters"]
+_ATTENTION: list[str | Enum] = ["attention"]
 
 
 def answer_run(call: Call, run: Run) -> Response:
@@ -109,16 +114,11 @@ def retry_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
     return _change_dead(call, body, "retry")
 
 
-@routes.post("/dead/dismiss", response_model=DealtShape, responses=problems(404, 415), tags=_DEAD)
-def dismiss_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
-    """Dismiss many. They stay in the history and can still be retried or restored."""
-    return _change_dead(call, body, "dismiss")
-
-
-@routes.post("/dead/restore", response_model=DealtShape, responses=problems(404, 415), tags=_DEAD)
-def restore_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
-    """Put many that were dismissed back on the list."""
-    return _change_dead(call, body, "restore")
+@routes.post("/dead/{verb}", response_model=DealtShape, responses=problems(404, 415), tags=_DEAD)
+def mark_many(call: Caller, verb: Verb, body: Annotated[DeadGiven, Body()]) -> Response:
+    """Resolve many, or reopen those that were resolved. They stay in the history and can still be retried. `dismiss`
+    and `restore` are the former names."""
+    return _change_dead(call, body, verb)
 
 
 def _change_dead(call: Call, body: DeadGiven, action: Action) -> Response:
@@ -135,13 +135,27 @@ def retry_dead(call: Caller, id: Id) -> Response:
     return JSONResponse(started_shape(call, retry_run(call, RetryRun(run=id, only_dead=True))), 202)
 
 
-@routes.post("/dead/{id}/dismiss", response_model=answers.Run, responses=problems(404, 409), tags=_DEAD)
-def dismiss_dead(call: Caller, id: Id) -> Response:
-    """Dismiss a dead letter, or a run that was missed. It stays in the history and can still be retried or restored."""
-    return answer_run(call, dead_letters.dismiss(call, Dismiss(run=id, only_dead=True)).value)
+@routes.post("/dead/{id}/{verb}", response_model=answers.Run, responses=problems(404, 409), tags=_DEAD)
+def mark_dead(call: Caller, id: Id, verb: Verb) -> Response:
+    """Resolve a dead letter, or a run that was missed; or reopen it. It stays in the history and can still be retried.
+    `dismiss` and `restore` are the former names."""
+    undo = verb in ("reopen", "restore")
+    return answer_run(call, dead_letters.dismiss(call, Dismiss(run=id, only_dead=True, undo=undo)).value)
 
 
-@routes.post("/dead/{id}/restore", response_model=answers.Run, responses=problems(404, 409), tags=_DEAD)
-def restore_dead(call: Caller, id: Id) -> Response:
-    """Put a dead letter that was dismissed back on the list."""
-    return answer_run(call, dead_letters.dismiss(call, Dismiss(run=id, only_dead=True, undo=True)).value)
+# -- what needs attention ------------------------------------------------------------------------------------------
+
+
+@routes.get("/attention", response_model=AttentionShape, tags=_ATTENTION)
+def needs_attention(call: Caller, query: Annotated[AttentionAsked, Query()]) -> Response:
+    """List what needs attention: incidents, dead letters, missed runs and what waits for somebody, latest first."""
+    call = call.in_zone(query.timezone)
+    rows = attention(call, request_of(ListAttention, query)).value
+    return JSONResponse({"attention": rows.items, "more": bool(rows.cut)})
+
+
+@routes.post("/attention/{mark}", response_model=MarksShape, responses=problems(404, 415), tags=_ATTENTION)
+def mark_attention(call: Caller, mark: Literal["resolve", "reopen"], body: Annotated[MarkedGiven, Body()]) -> Response:
+    """Resolve incidents, runs and messages that are dealt with, or reopen them. What is resolved causes no reminder."""
+    marked, _, notes = mark_runs(call, request_of(MarkRuns, body, mark=mark))
+    return JSONResponse({"marked": marked, "notes": list(notes)})

@@ -314,20 +314,31 @@ class Message(Value):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
 class Incident(Value):
-    """What is wrong with a schedule, from the first time until it goes well again."""
+    """What needs attention: what is wrong with a schedule, from the first time until it goes well again; or a run that
+    failed, was missed or waits for somebody."""
 
-    id: str
+    key: str | None
+    """How resolve and reopen name it, such as `incident-3` or `run-91`; null if only a resume or an edit helps."""
+    id: str | None
     """The id of the schedule."""
     name: str
     """The name of the schedule."""
     owner: str
     """Who it belongs to."""
+    kind: str
+    """Its kind, such as job."""
     trouble: str
     """failed, missed, untaken, undelivered, paused or broken."""
+    headline: str
+    """What is wrong, in a few words."""
     text: str
     """The latest error."""
+    next_step: str
+    """What helps."""
     run_id: int | None
     """The latest run that it concerns; marking that as resolved resolves the incident."""
+    run_status: str | None
+    """The status of that run; null if it was deleted."""
     since: datetime
     """When it went wrong for the first time."""
     last: datetime
@@ -336,6 +347,8 @@ class Incident(Value):
     """How often it went wrong."""
     status: str
     """open or resolved."""
+    resolved_by: str | None
+    """Who resolved it."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)

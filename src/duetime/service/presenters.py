@@ -21,6 +21,7 @@ from duetime.engine.model import (
     Schedule,
     ScheduleId,
     ScheduleState,
+    Trouble,
     WorkerRow,
     executed,
     status_of,
@@ -388,15 +389,23 @@ def coming_shape(instant: Instant, schedule: Schedule, zone: str) -> View:
 
 
 def incident_shape(incident: IncidentRow, zone: str) -> View:
+    """Return an incident for programs, or a run that needs attention without one."""
+    first, number = incident.first, incident.number
+    if incident.trouble == Trouble.MISSED:  # noticed later, and all times of a range at once
+        first, number = min(first, incident.run_due or first), max(number, abs(incident.occurrences or 1))
     return {
-        "id": incident.public_id,
+        "key": f"incident-{incident.id}" if incident.id else f"run-{incident.run}" if incident.run else None,
+        "id": incident.public_id or None,
         "name": masked(incident.name),
         "owner": incident.owner,
+        "kind": incident.kind,
         "trouble": incident.trouble,
         "text": masked(incident.text),
         "run_id": incident.run,
-        "since": instant_view(incident.first, zone),
+        "run_status": incident.run_status,
+        "since": instant_view(first, zone),
         "last": instant_view(incident.last, zone),
-        "count": incident.number,
+        "count": number,
         "status": "open" if incident.resolved is None else "resolved",
+        "resolved_by": actor_view(incident.actor),
     }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Final
 
 from duetime.engine.clock import Instant
-from duetime.engine.model import Schedule, Trouble, WorkerId
+from duetime.engine.model import Schedule, ScheduleId, Trouble, WorkerId
 from duetime.engine.policy.bulk import begin_all
 from duetime.engine.policy.follow_ups import Messenger, drafts_of
 from duetime.engine.policy.incidents import (
@@ -24,7 +25,11 @@ from duetime.engine.policy.options import AlertMode, policy_for_ending
 from duetime.engine.policy.rows import FurtherWrite, IncidentEvent, IncidentMark, InputsGone, Tombstone
 from duetime.engine.store_interfaces import Incidents
 from duetime.stores.records import RecordsMixin
+from duetime.stores.search import marks
 from duetime.stores.transaction import Transaction, schedule_of
+
+_LATEST: Final = 2**62
+"""Later than any instant."""
 
 
 def apply_further(
@@ -42,9 +47,9 @@ def apply_further(
                 OTHER_CAUSES, each.cause, each.text, each.run, now, now, each.alert, due,
             )  # fmt: skip
         elif isinstance(each, IncidentMark) and each.is_open:
-            tx.send("reopen_incidents", now + REMIND_AFTER, each.run)
+            tx.send("reopen_incidents", now + REMIND_AFTER, each.run, each.incident)
         elif isinstance(each, IncidentMark):
-            tx.send("resolve_incidents", now, each.actor, each.run)
+            tx.send("resolve_incidents", now, each.actor, each.run, each.incident)
         elif isinstance(each, Tombstone):
             tx.send("insert_tombstone", *each)
         elif isinstance(each, InputsGone):
@@ -94,7 +99,7 @@ class IncidentsMixin(RecordsMixin, Incidents):
                 return 0
             loud = []
             for *row, policy in tx.rows("incidents_to_tell", owner, now + GATHER_FOR):
-                incident = IncidentRow._make(row)
+                incident = IncidentRow(*row)
                 if policy_for_ending(policy).alert == AlertMode.OFF:  # by an edit since
                     tx.send("silence_incident", incident.id)
                 else:
@@ -119,9 +124,17 @@ class IncidentsMixin(RecordsMixin, Incidents):
             with self._write() as tx:
                 tx.send("forget_tombstones", before)
 
-    def incidents(self, owner: str | None, limit: int) -> list[IncidentRow]:
-        if owner is None:
-            rows = self._named("all_open_incidents", limit)
-        else:
-            rows = self._named("open_incidents", owner, limit)
-        return [IncidentRow._make(row) for row in rows]
+    def incidents(self, owner: str | None, limit: int, *, resolved: bool | None = None) -> list[IncidentRow]:
+        first, last = 1 if resolved else 0, 0 if resolved is False else _LATEST
+        of_owner, values = ("", ()) if owner is None else (" AND i.owner = ?", (owner,))
+        needed = f"{self._sql['incidents_known']} AND {self._sql['is_incident_open']}{of_owner}"
+        return self._incidents(f"{needed} ORDER BY i.id DESC LIMIT ?", [first, last, *values, limit])
+
+    def incidents_of(self, schedules: Sequence[ScheduleId], incidents: Sequence[int] = ()) -> list[IncidentRow]:
+        of, ids = ("i.schedule", sorted(set(schedules))) if schedules else ("i.id", sorted(set(incidents)))
+        if not ids:
+            return []
+        return self._incidents(f"{self._sql['incidents_known']} AND {of} IN ({marks(ids)})", [0, _LATEST, *ids])
+
+    def _incidents(self, statement: str, values: Sequence[object]) -> list[IncidentRow]:
+        return [IncidentRow(*row) for row in self._rows(statement, values)]

@@ -1,4 +1,4 @@
-"""`duetime dead`: runs that failed for good or were lost, until somebody retries or dismisses them."""
+"""`duetime dead`: runs that failed for good or were lost, until somebody retries or resolves them."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import counted, plural, relative
 from duetime.terminal.schedules.commands import Expected, Yes
-from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, bundled, group, option
+from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, bundled, formerly, group, option
 
 Runs = Annotated[list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list` shows them.", **DEAD_RUNS)]
-DismissedRuns = Annotated[
-    list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list --dismissed` shows them.", **RUNS)
+ResolvedRuns = Annotated[
+    list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list --resolved` shows them.", **RUNS)
 ]
 Everything = Annotated[bool, option("--all", "All of them, or all that match --kind and --text.")]
 Part = Annotated[str | None, option("--text TEXT", "Only those with this text in their name or error.")]
 EveryRun = Annotated[bool, option("--every-run", "With --all: every run of a recurring schedule, not only its newest.")]
-_DONE: dict[Action, str] = {"retry": "requeued", "dismiss": "dismissed", "restore": "restored"}
-Dismissed = Annotated[bool, option("--dismissed", "Those that were dismissed, instead of those that were not.")]
+_DONE: dict[Action, str] = {
+    "retry": "requeued", "resolve": "resolved", "reopen": "reopened", "dismiss": "dismissed", "restore": "restored",
+}  # fmt: skip
+Resolved = Annotated[bool, option("--resolved", "Those that were resolved, instead of those that were not.")]
 
 
 @dataclass(frozen=True)
@@ -55,27 +57,27 @@ class Chosen:
 commands = group("Dead letters are runs that failed after all their attempts, or were lost.")
 
 
-@commands.command("list", cls=ReadCommand)
+@commands.command("list", cls=formerly(ReadCommand, dismissed="resolved"))
 def list_(
     kind: Kind = None,
     text: Part = None,
-    dismissed: Dismissed = False,
+    resolved: Resolved = False,
     limit: Limit = 50,
     cursor: Cursor = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """List dead letters that were neither retried nor dismissed, newest first."""
-    request = ListDeadLetters(kind=known_kind(kind), text=text or "", dismissed=dismissed, limit=limit, cursor=cursor)
+    """List dead letters that were neither retried nor resolved, newest first."""
+    request = ListDeadLetters(kind=known_kind(kind), text=text or "", dismissed=resolved, limit=limit, cursor=cursor)
     with opened(db) as app:
         page, _, notes = dead_letters(app.call, request)
         letters = [(run, schedule_of(app.call, run)) for run in page.items]
         zone, now = app.call.zone, app.call.now
         alive = next((run for run, schedule in letters if over(schedule) is None), None)
-        if dismissed and letters:
-            advice = f"Put one back: {again(app, 'dead', 'restore', str(letters[0][0].id))}"
+        if resolved and letters:
+            advice = f"Put one back: {again(app, 'dead', 'reopen', str(letters[0][0].id))}"
         elif alive is None:
-            advice = f"Dismiss them: {again(app, 'dead', 'dismiss', '--all')}"
+            advice = f"Resolve them: {again(app, 'dead', 'resolve', '--all')}"
         else:
             advice = f"Retry: {again(app, 'dead', 'retry', str(alive.id))}"
     if json_:
@@ -84,7 +86,7 @@ def list_(
         output.print_json({"dead": views, "total": page.total, "next_cursor": page.cursor, **more})
         return
     if not letters:
-        what = "dismissed dead letters" if dismissed else "dead letters"
+        what = "resolved dead letters" if resolved else "dead letters"
         matching = " match" if kind or text else ""
         print(f"No {what}{matching or (' here' if notes else '')}.")
     else:
@@ -142,36 +144,44 @@ def retry(
             refused = [item for item in dealt.refused if item[1].details.get("state") not in OVER]
             dealt = dealt._replace(refused=refused)
             what = f"{plural(len(left_out), 'run')} of schedules that were deleted or cancelled"
-            text = f"left out: {what}; {again(app, 'dead', 'list')} marks them, `dead dismiss` removes them"
+            text = f"left out: {what}; {again(app, 'dead', 'list')} marks them, `dead resolve` removes them"
             warnings.append(ScheduleWarning("left_out", text))
         _print_changed(app, "retried", _DONE["retry"], dealt, warnings, json_)
 
 
-_DISMISS_EXAMPLES = """\
-duetime dead dismiss 91 92
-duetime dead dismiss --all --text "certificate has expired"
+_RESOLVE_EXAMPLES = """\
+duetime dead resolve 91 92
+duetime dead resolve --all --text "certificate has expired"
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_DISMISS_EXAMPLES)
+@commands.command(cls=PlainCommand, epilog=_RESOLVE_EXAMPLES)
 @bundled
-def dismiss(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
-    """Take dead letters off the list. They stay in the history, and `dead list --dismissed` still shows them."""
-    _mark("dismiss", "dismissed", run, chosen, db, json_)
+def resolve(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
+    """Take dead letters off the list. They stay in the history, and `dead list --resolved` still shows them."""
+    _mark("resolve", "resolved", run, chosen, db, json_)
 
 
 @commands.command(cls=PlainCommand)
 @bundled
-def restore(chosen: Chosen, run: DismissedRuns = None, db: Db = None, json_: Json = False) -> None:
-    """Put dismissed dead letters back on the list."""
-    _mark("restore", "restored", run, chosen, db, json_)
+def reopen(chosen: Chosen, run: ResolvedRuns = None, db: Db = None, json_: Json = False) -> None:
+    """Put resolved dead letters back on the list."""
+    _mark("reopen", "reopened", run, chosen, db, json_)
 
 
-@commands.command(cls=PlainCommand, hidden=True)
-@bundled
-def forget(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
-    """Dismiss dead letters, as `dead dismiss` does: its name until 0.2."""
-    _mark("dismiss", "forgotten", run, chosen, db, json_)
+def _add_former(name: str, action: Action, key: str) -> None:
+    """Add a command under its name until 0.2."""
+
+    @commands.command(name, cls=PlainCommand, hidden=True)
+    @bundled
+    def former(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
+        """Resolve or reopen dead letters, as `dead resolve` and `dead reopen` do."""
+        _mark(action, key, run, chosen, db, json_)
+
+
+_add_former("dismiss", "dismiss", "dismissed")
+_add_former("forget", "dismiss", "forgotten")
+_add_former("restore", "restore", "restored")
 
 
 def _mark(action: Action, key: str, run: list[str] | None, chosen: Chosen, db: str | None, json_: bool) -> None:

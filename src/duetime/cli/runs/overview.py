@@ -110,6 +110,7 @@ def _row(app: Application, row: dict[str, Any]) -> list[object]:
 
 
 status_commands = single()
+_MOST_PROBLEMS = 5
 
 
 @status_commands.command(cls=ReadCommand)
@@ -135,6 +136,13 @@ def status(db: Db = None, json_: Json = False) -> None:
         *((("used", f"today {_amount(spent['today'])}; this week {_amount(spent['this_week'])}"),) if spent else ()),
         ("failed", f"{'at least ' if 'at_least' in failed else ''}{failed['count']} in the last day"),
     ])  # fmt: skip
+    problems = [each for each in view["problems"] if each["status"] == "open"]
+    for each in problems[:_MOST_PROBLEMS]:
+        since = clock_local(instant_of(datetime.fromisoformat(each["since"])), view["timezone"])
+        often = "" if each["count"] == 1 else f" {each['count']:,} times"
+        output.warn([clean(f"{each['headline']}{often}, since {since}: {each['text']}")])
+    if problems:
+        output.say(f"{plural(len(problems), 'problem')}; {program('attention', 'list')} shows what helps.")
     for each in view["warnings"]:
         output.warn([each["text"]])
     output.say(clean(view["when_off"]))

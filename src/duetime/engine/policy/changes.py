@@ -21,6 +21,7 @@ from duetime.engine.model import (
     DueEntry,
     Progress,
     Run,
+    RunId,
     RunStatus,
     Schedule,
     ScheduleState,
@@ -59,6 +60,7 @@ __all__ = [
     "edit",
     "fire",
     "mark",
+    "mark_incident",
     "not_possible",
     "pause",
     "restore",
@@ -337,9 +339,14 @@ def _requested_during_pause(change: Change, in_line: bool) -> Instant | None:
 def dismiss(change: Change, run: Run, *, undo: bool = False) -> Decision[Run]:
     """Mark a failed or missed run as needing no attention. Its status stays; `undo` or a retry removes the mark."""
     if run.status not in DISMISSABLE:
-        raise not_possible("restored" if undo else "dismissed", run.status)
+        raise not_possible("reopened" if undo else "resolved", run.status)
     marked = run._replace(stop=0 if undo else 1)
-    return Writes(runs={run.id: marked}, further=(IncidentMark(run.id, undo, change.actor),)), marked
+    return Writes(runs={run.id: marked}, further=(IncidentMark(run.id, 0, undo, change.actor),)), marked
+
+
+def mark_incident(change: Change, incident: int, *, undo: bool = False) -> Decision[None]:
+    """Resolve an incident: it causes no reminder until it is over. `undo` reopens it."""
+    return Writes(further=(IncidentMark(RunId(0), incident, undo, change.actor),)), None
 
 
 def replace_input(change: Change, run: Run, payload: str) -> Decision[Run]:

@@ -62,6 +62,14 @@ class IncidentRow(NamedTuple):
     """Who resolved it."""
     name: str = ""
     public_id: str = ""
+    kind: str = ""
+    run_status: str | None = None
+    """The status of its latest run; None if it has none, or that was deleted."""
+    occurrences: int | None = None
+    """The size of the range that its latest run stands for; a negative number means at least that many."""
+    run_due: Instant | None = None
+    run_last: Instant | None = None
+    """The last instant of that range; `run_due` is its first."""
 
 
 def cause_of(text: str) -> str:
@@ -142,10 +150,14 @@ _HEADLINES: Final = {
 }
 
 
+def headline(trouble: str, name: str) -> str:
+    return _HEADLINES[Trouble(trouble)].format(name)
+
+
 def _headline(incident: IncidentRow) -> str:
     if incident.recovered is not None:
         return f"{incident.name} works again"
-    words = _HEADLINES[Trouble(incident.trouble)].format(incident.name)
+    words = headline(incident.trouble, incident.name)
     return f"Still open: {words}" if incident.last_told is not None else words
 
 

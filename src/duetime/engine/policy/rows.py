@@ -263,9 +263,11 @@ class Tombstone(NamedTuple):
 
 
 class IncidentMark(NamedTuple):
-    """The incident whose latest run somebody has dismissed or, with `is_open`, put back on the list."""
+    """Incidents that somebody has resolved or, with `is_open`, reopened: one by its number, or all those whose latest
+    run this is."""
 
     run: RunId
+    incident: int
     is_open: bool
     actor: str | None
 

@@ -24,7 +24,15 @@ from duetime.kinds.notifications.service import (
 from duetime.service.errors import FAILED, REFUSED
 from duetime.service.masking import without_secrets
 from duetime.service.operations.create import CreateSchedule
-from duetime.service.operations.inbox import ListInbox, Mark, MarkMessages, Show, mark_messages, message_views
+from duetime.service.operations.inbox import (
+    REOPENING,
+    ListInbox,
+    Mark,
+    MarkMessages,
+    Show,
+    mark_messages,
+    message_views,
+)
 from duetime.service.operations.inbox import inbox as read_inbox
 from duetime.service.presenters import instant_view
 from duetime.service.services import OPERATOR
@@ -40,7 +48,7 @@ from duetime.terminal.output import clean, coming, plural
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
 from duetime.terminal.schedules.standard import PayloadOptions, payload_argument, payload_options, standard_commands
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option, reading_if, single
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, formerly, option, reading_if, single
 
 
 def _cells(definition: Definition, payload: Payload) -> Sequence[object]:
@@ -158,38 +166,37 @@ def _add_elsewhere(app: Application, service: NotificationService, request: Crea
 # `duetime inbox`: show notifications that arrived, in the built-in inbox or elsewhere, and mark them.
 
 inbox_commands = single()
-_MARKED = {"read": "marked as read", "dismiss": "dismissed", "restore": "restored"}
+_MARKED = {"read": "marked as read", "resolve": "resolved", "reopen": "reopened"}
+_FORMER = {"dismiss": "dismissed", "restore": "restored"}
 
 _INBOX_EXAMPLES = """\
 duetime inbox --unread
 duetime inbox read --all
-duetime inbox dismiss 412 413
+duetime inbox resolve 412 413
 """
 
 
-@inbox_commands.command(cls=reading_if(action="list"), epilog=_INBOX_EXAMPLES)
+@inbox_commands.command(cls=formerly(reading_if(action="list"), dismissed="resolved"), epilog=_INBOX_EXAMPLES)
 def inbox(
-    action: Annotated[
-        str, argument("[ACTION]", "list, read, dismiss or restore.", **one_of("list", *_MARKED))
-    ] = "list",
+    action: Annotated[str, argument("[ACTION]", "list, read, resolve or reopen.", **one_of("list", *_MARKED))] = "list",
     message: Annotated[list[str] | None, argument("[MESSAGE]...", "Numbers of messages to mark.")] = None,
     topic: Annotated[str | None, option("--topic TOPIC", "Only messages of this topic.", **TOPICS)] = None,
     unread: Annotated[bool, option("--unread", "Only unread messages.")] = False,
-    dismissed: Annotated[bool, option("--dismissed", "Only dismissed messages.")] = False,
+    resolved: Annotated[bool, option("--resolved", "Only resolved messages.")] = False,
     everything: Annotated[bool, option("--all", "With read: all unread messages.")] = False,
     limit: Limit = 20,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Show the notifications that were delivered, newest first, or mark them. Unread ones have an asterisk. Dismissed
+    """Show the notifications that were delivered, newest first, or mark them. Unread ones have an asterisk. Resolved
     ones leave the inbox but stay in the history."""
-    show: Show = "unread" if unread else "dismissed" if dismissed else "kept"
+    show: Show = "unread" if unread else "dismissed" if resolved else "kept"
     with opened(db) as app:
         if action != "list":
             _mark(app, action, message or [], everything, json_)
             return
         if message or everything:
-            raise InvalidInput("say what to do with the messages: read, dismiss or restore")
+            raise InvalidInput("say what to do with the messages: read, resolve or reopen")
         runs, zone = read_inbox(app.call, ListInbox(topic=topic, show=show, limit=limit)).value.items, app.call.zone
         views = message_views(app.call, runs)
     if json_:
@@ -209,7 +216,7 @@ def _mark(app: Application, action: str, numbers: Sequence[str], everything: boo
     mark: Mark | None = next((each for each in get_args(Mark) if each == action), None)
     if mark is None:
         raise InvalidInput(unknown("action", action, ("list", *_MARKED)))
-    shows = "`duetime inbox --dismissed`" if mark == "restore" else "`duetime inbox`"
+    shows = "`duetime inbox --resolved`" if mark in REOPENING else "`duetime inbox`"
     if everything and mark != "read":
         raise InvalidInput(
             f"--all works only with read; give the numbers of the messages to {mark}, as {shows} shows them"
@@ -222,7 +229,7 @@ def _mark(app: Application, action: str, numbers: Sequence[str], everything: boo
     request = MarkMessages(ids=None if everything else ids, everything=everything, mark=mark)
     number = mark_messages(app.call, request).value
     left = plural(len(set(ids)) - number, "message") if number < len(set(ids)) else None
-    output.print_result(json_, {"marked": number}, f"{plural(number, 'message')} {_MARKED[mark]}.")
+    output.print_result(json_, {"marked": number}, f"{plural(number, 'message')} {(_MARKED | _FORMER)[mark]}.")
     if left is not None:
         output.warn([f"not {_MARKED[mark]}: {left}; you have no such message"])
         raise typer.Exit(REFUSED)

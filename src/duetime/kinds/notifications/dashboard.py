@@ -50,7 +50,9 @@ FORM = NotificationForm()
 
 PAGE: Final = 100
 PLACE: Final = ("topic", "cursor", "show")
-_DONE: Final[dict[Mark, str]] = {"read": "read", "dismiss": "dismissed", "restore": "restored"}
+_DONE: Final[dict[Mark, str]] = {
+    "read": "read", "resolve": "resolved", "reopen": "reopened", "dismiss": "resolved", "restore": "reopened",
+}  # fmt: skip
 
 EMOJI: Final = {
     "+1": "👍",
@@ -162,7 +164,7 @@ def _grouped(messages: Sequence[dict[str, Any]]) -> list[MessageGroup]:
 
 
 def change_inbox(request: PageRequest, form: Form) -> Response:
-    """Mark messages as read, dismiss or restore them; `all` marks everything as read."""
+    """Mark messages as read, resolve or reopen them; `all` marks everything as read."""
     back = form.back(*PLACE)
     if form.get("all"):
         number = mark_messages(request.call, MarkMessages(everything=True)).value
@@ -170,7 +172,7 @@ def change_inbox(request: PageRequest, form: Form) -> Response:
     action, _, key = form.get("do").partition(":")
     mark: Mark | None = next((each for each in get_args(Mark) if each == action), None)
     if mark is None:
-        raise refuse("invalid", "choose what to do: mark as read, dismiss or restore")
+        raise refuse("invalid", "choose what to do: mark as read, resolve or reopen")
     ids = [id for text in key.split(",") if (id := whole_number(text, 18)) is not None]
     number = mark_messages(request.call, MarkMessages(ids=ids, mark=mark)).value
     return request.redirect("/inbox", **back, did=_DONE[mark], number=number)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from hashlib import sha256
-from typing import Annotated, Final, Literal, NamedTuple, get_args
+from typing import Annotated, Final, Literal, NamedTuple
 
 from duetime.engine.clock import Instant
-from duetime.engine.errors import InvalidInput, Refused
+from duetime.engine.errors import Refused
 from duetime.engine.model import DISMISSABLE, OVER, Run, RunId, ScheduleId, ScheduleState
 from duetime.engine.policy.pauses import is_one_off
 from duetime.engine.scheduler import ordered
@@ -20,7 +20,7 @@ from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
 from duetime.service.errors import refuse, refuse_many
 from duetime.service.operations.declaration import Answer, Field, OperationRequest, PagedRequest
 from duetime.service.operations.history import ShowRun, show_run
-from duetime.service.operations.inbox import Mark, MarkMessages, is_message, mark_messages
+from duetime.service.operations.inbox import REOPENING
 from duetime.service.services import Call, pages_of
 from duetime.service.text import COUNTED, Count, plural
 
@@ -33,8 +33,8 @@ _MOST_BYTES: Final = 4 * 1024 * 1024
 _COUNTED: Final = 1_000_000
 _NUMBERS: Final = re.compile(r"\b[0-9a-f]{8,}\b|\d+(?:\.\d+)?")
 """The parts that differ between two occurrences of one problem: durations, ports, ids."""
-Action = Literal["retry", "dismiss", "restore"]
-"""`restore` undoes `dismiss`."""
+Action = Literal["retry", "resolve", "reopen", "dismiss", "restore"]
+"""`reopen` undoes `resolve`; `restore` and `dismiss` are their names until 0.2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class PlannedRetry(NamedTuple):
 
 
 class Dealt(NamedTuple):
-    """The result of retrying, dismissing or restoring dead letters: ids only, since they may be many."""
+    """The result of retrying, resolving or reopening dead letters: ids only, since they may be many."""
 
     done: list[RunId]
     refused: list[tuple[RunId, Refused]]
@@ -138,7 +138,9 @@ def dead_letters(call: Call, request: ListDeadLetters) -> Answer[Page[Run]]:
 
 
 def dismiss(call: Call, request: Dismiss) -> Answer[Run]:
-    """Dismiss a dead letter, or put it back on the list."""
+    """Resolve a dead letter, or put it back on the list."""
+    if call.caller.depth > 0:
+        raise refuse("run_token", "an agent's run cannot resolve failures; ask a person to do it")
     run = show_run(call, ShowRun(run=request.run)).value
     if request.only_dead and run.status not in DISMISSABLE:
         raise refuse("not_found", "there is no such run among those that failed")
@@ -182,7 +184,7 @@ def _without_numbers(error: str) -> str:
 def change_dead(
     call: Call, request: ChangeDeadLetters, report: Callable[[float], None] = lambda part: None
 ) -> Answer[Dealt]:
-    """Retry, dismiss or restore all matching dead letters, however many, a page at a time, oldest first. `report`
+    """Retry, resolve or reopen all matching dead letters, however many, a page at a time, oldest first. `report`
     receives the fraction that is done, from 0 to 1.
 
     Each retried run keeps its id. Those of one schedule run one after the other in the order in which they were due,
@@ -190,13 +192,13 @@ def change_dead(
     a recurring schedule is retried, because the others are mostly obsolete.
     """
     scheduler, dealt, newest = call.scheduler, Dealt([], [], set()), dict[ScheduleId, RunId]()
-    action = request.action
-    dismiss = partial(scheduler.dismiss_all, undo=action == "restore")
+    action, undo = request.action, request.action in REOPENING
+    dismiss = partial(scheduler.dismiss_all, undo=undo)
     change = scheduler.retry_all if action == "retry" else dismiss
     refuse_many(call.caller, f"{action} many runs", "ask a person to do it")
     if action == "retry" and request.ids is None and not request.every_run:
         newest = {each.newest.schedule: each.newest.id for each in plan_retry(call, request) if each.recurs}
-    for runs, part in _chosen(call, request if action != "restore" else replace(request, dismissed=True)):
+    for runs, part in _chosen(call, replace(request, dismissed=True) if undo else request):
         chosen = [run for run in runs if newest.get(run.schedule, run.id) == run.id]
         results = change(call.caller, chosen)
         dealt.add(ordered(chosen), results)
@@ -261,36 +263,3 @@ def count_dead(call: Call, kind: str | None = None) -> Count:
     query = RunQuery(kind=kind, status="dead", limit=1, count_to=COUNTED)
     page = call.scheduler.runs(call.caller, query)
     return Count(page.total, page.total_exact)
-
-
-MAX_MARKED: Final = 100
-"""Maximum number of runs that one call marks by id."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkRuns(OperationRequest):
-    """Messages to mark as read, or messages and dead letters that are dealt with."""
-
-    runs: Annotated[
-        Sequence[int],
-        Field("Numbers of runs.", brief="Each run_id, as in history.", max_items=MAX_MARKED, name="run_ids"),
-    ]
-    mark: Annotated[Mark, Field("`restore` undoes `dismiss`.", brief="restore undoes dismiss.", choices=get_args(Mark))]
-
-
-def mark_runs(call: Call, request: MarkRuns) -> Answer[int]:
-    """Mark messages and dead letters, and return how many. Notes say why some were not marked."""
-    ids, mark = request.runs, request.mark
-    if not 1 <= len(ids) <= MAX_MARKED or any(type(id) is not int for id in ids):
-        raise InvalidInput(field="run_ids", problem=f"must be 1 to {MAX_MARKED} whole numbers, such as [12, 15].")
-    runs = [show_run(call, ShowRun(run=id)).value for id in dict.fromkeys(ids)]
-    failed = [run.id for run in runs if not is_message(call, run)]
-    if mark == "read" and failed:
-        text = f"Run {failed[0]} is not a message, so it cannot be marked as read; use dismiss for failed runs."
-        raise InvalidInput(text)
-    messages = [run.id for run in runs if run.id not in failed]
-    marked = mark_messages(call, MarkMessages(ids=messages, mark=mark)).value if messages else 0
-    if mark == "read" or not failed:
-        return Answer(marked)
-    dealt, _, notes = change_dead(call, ChangeDeadLetters(action=mark, ids=failed))
-    return Answer(marked + len(dealt.done), (), notes)

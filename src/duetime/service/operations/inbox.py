@@ -31,8 +31,11 @@ MAX_MARKED: Final = 1_000
 MAX_ANSWER_LENGTH: Final = 20_000
 _PAGE: Final = 500
 _LEASE: Final = 1 * MINUTE
-Mark = Literal["read", "dismiss", "restore"]
-"""`restore` undoes `dismiss`: the message returns to the inbox, marked as read."""
+Mark = Literal["read", "resolve", "reopen", "dismiss", "restore"]
+"""`reopen` undoes `resolve`: the message returns to the inbox, marked as read. `dismiss` and `restore` are the names of
+the two until 0.2."""
+MARKS: Final = ("read", "resolve", "reopen")
+REOPENING: Final = ("reopen", "restore")
 Show = Literal["kept", "unread", "dismissed"]
 """Which messages to show: those that were not dismissed, the caller's unread ones, or dismissed ones."""
 
@@ -138,12 +141,12 @@ def is_message(call: Call, run: Run) -> bool:
 
 
 def mark_messages(call: Call, request: MarkMessages) -> Answer[int]:
-    """Mark the caller's own messages as read, dismiss them or restore them. Dismissed ones leave the inbox and stay in
-    the history. Return how many were marked; those of others are not."""
+    """Mark the caller's own messages as read, resolve or reopen them. Resolved ones leave the inbox and stay in the
+    history. Return how many were marked; those of others are not."""
     ids, mark = request.ids, request.mark
     if call.caller.depth > 0:
         raise refuse("run_token", "an agent's run cannot mark the messages of a person; ask a person to do it")
-    _check_word("mark", mark, Mark)
+    _check_word("mark", mark, Mark, MARKS)
     if (ids is None) != request.everything or (request.everything and mark != "read"):
         raise refuse("invalid", "ids: give the numbers of messages; `all` is for marking them as read", "ids")
     if ids is None:
@@ -156,14 +159,14 @@ def mark_messages(call: Call, request: MarkMessages) -> Answer[int]:
     runs = (call.scheduler.run(call.caller, id) for id in dict.fromkeys(ids))
     kind = None if messenger is None else messenger.kind
     own = [run for run in runs if run is not None and (run.kind, run.owner) == (kind, call.caller.owner)]
-    as_ = DISMISSED if mark == "dismiss" else READ
-    results = call.scheduler.mark_all(call.caller, own, as_, undo=mark == "restore")
+    as_ = DISMISSED if mark in ("resolve", "dismiss") else READ
+    results = call.scheduler.mark_all(call.caller, own, as_, undo=mark in REOPENING)
     return Answer(sum(not isinstance(result, Refused) for result in results))
 
 
-def _check_word(field: str, word: str, words: object) -> None:
+def _check_word(field: str, word: str, words: object, usual: Sequence[str] = ()) -> None:
     if word not in get_args(words):
-        raise refuse("invalid", f"{field}: must be one of {', '.join(get_args(words))}", field)
+        raise refuse("invalid", f"{field}: must be one of {', '.join(usual or get_args(words))}", field)
 
 
 def _mark_all_read(call: Call) -> int:

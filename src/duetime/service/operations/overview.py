@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from duetime.engine.clock import DAY, MINUTE, Instant
 from duetime.engine.model import READ, Run, RunId, RunStatus, Schedule, ScheduleId, ScheduleState
@@ -18,9 +18,9 @@ from duetime.service.operations.history import History, history, schedule_of
 from duetime.service.operations.schedules import ListSchedules, list_schedules, pages_of_schedules
 from duetime.service.operations.upcoming import coming
 from duetime.service.services import Call
-from duetime.service.text import COUNTED
 
 T = TypeVar("T")
+RunOfSchedule: TypeAlias = tuple[Run, Schedule | None]
 
 
 class Some(NamedTuple, Generic[T]):
@@ -74,16 +74,16 @@ def untaken_runs(call: Call) -> Answer[Some[Run]]:
     return Answer(Some(waiting, runs.is_cut and len(waiting) == len(runs.items)))
 
 
-def failing_runs(call: Call) -> Answer[Some[Run]]:
+def failing_runs(call: Call) -> Answer[Some[RunOfSchedule]]:
     """Return the latest dead letters after which nothing completed, and the latest ones of schedules that fail, which
-    newer dead letters may hide."""
+    newer dead letters may hide; each with its schedule if that exists."""
     page = dead_letters(call, ListDeadLetters(limit=LOOKED_AT, count_to=0)).value
     is_cut, known = page.cursor is not None, {run.schedule for run in page.items}
-    dead = [run for run, _ in _select_unhealed(call, page.items)]
+    dead = _select_unhealed(call, page.items)
     for schedule in _last_failed(call) if is_cut else ():
         if schedule.definition.id not in known:
             request = History(schedule=schedule, status=RunStatus.FAILED, limit=1, count_to=0)
-            dead += [run for run in history(call, request).value.items if not run.stop]
+            dead += [(run, schedule) for run in history(call, request).value.items if not run.stop]
     return Answer(Some(dead, is_cut))
 
 
@@ -92,22 +92,21 @@ def _last_failed(call: Call) -> list[Schedule]:
     return [each for each in schedules if each.progress.last_status in (RunStatus.FAILED, RunStatus.LOST)]
 
 
-def count_alike(call: Call, run: Run) -> int:
-    """Count the runs of the same schedule that ended like this one and that nobody has dealt with."""
-    query = RunQuery(schedule=run.schedule, status=run.status, mark_below=READ, limit=1, count_to=COUNTED)
-    return call.scheduler.runs(call.caller, query).total
+def long_ago(call: Call) -> Instant:
+    """Return since when missed runs need attention."""
+    return Instant(call.now - _NEWS)
 
 
-def missed_runs(call: Call) -> Answer[Some[tuple[Run, Schedule | None]]]:
+def missed_runs(call: Call) -> Answer[Some[RunOfSchedule]]:
     """Return runs that were missed lately, after which nothing completed, each with its schedule if that exists."""
-    lately, now = RunId(max(0, call.scheduler.store.newest_run() - _LATELY)), call.now
+    lately = RunId(max(0, call.scheduler.store.newest_run() - _LATELY))
     query = RunQuery(status=RunStatus.MISSED, above=lately, mark_below=READ, limit=LOOKED_AT, count_to=0)
     runs = _runs(call, query)
-    fresh = [run for run in runs.items if (run.last or run.due) > now - _NEWS]
+    fresh = [run for run in runs.items if (run.last or run.due) > long_ago(call)]
     return Answer(Some(_select_unhealed(call, fresh), runs.is_cut and len(fresh) == len(runs.items)))
 
 
-def _select_unhealed(call: Call, runs: Sequence[Run]) -> list[tuple[Run, Schedule | None]]:
+def _select_unhealed(call: Call, runs: Sequence[Run]) -> list[RunOfSchedule]:
     """Return the runs after which no run of the same schedule has completed, each with its schedule if that exists."""
     schedules = {run.schedule: schedule_of(call, run) for run in runs}
     pairs = [(run, schedules[run.schedule]) for run in runs]

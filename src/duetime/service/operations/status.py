@@ -18,11 +18,12 @@ from duetime.engine.store_interfaces import Timing
 from duetime.service.distribution import version
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.masking import masked
+from duetime.service.operations.attention import ListAttention, attention, problem_view
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import MAX_LISTED_TEXT, History, history, outcomes
 from duetime.service.operations.overview import untaken_runs
 from duetime.service.operations.schedules import ListSchedules, list_schedules
-from duetime.service.presenters import View, incident_shape, instant_view, moment_view, worker_shape
+from duetime.service.presenters import View, instant_view, moment_view, worker_shape
 from duetime.service.services import Call
 from duetime.service.warnings import EXPLANATIONS
 from duetime.service.workers import kinds_taken, living
@@ -69,14 +70,9 @@ def status(call: Call) -> Answer[View]:
     return Answer(view, warnings)
 
 
-def incidents(call: Call, limit: int = _MOST_SHOWN) -> Answer[list[View]]:
-    """Return what is wrong with schedules, the latest first."""
-    return Answer([incident_shape(each, call.zone) for each in call.scheduler.incidents(call.caller, limit)])
-
-
 def _attention(call: Call, now: Instant, is_warned: bool) -> View:
     """Return what is wrong, what waits and since when, what runs for long, and what is paused."""
-    problems, waiting = incidents(call).value, untaken_runs(call).value.items[:_MOST_SHOWN]
+    problems, waiting = _problems(call), untaken_runs(call).value.items[:_MOST_SHOWN]
     running = history(call, History(status=RunStatus.RUNNING, limit=_LOOKED_AT, count_to=0)).value.items
     long_runs = [run for run in running if run.started is not None and run.started < now - HOUR]
     paused = list_schedules(call, ListSchedules(status="paused", limit=_MOST_SHOWN, count_to=0)).value.items
@@ -90,6 +86,14 @@ def _attention(call: Call, now: Instant, is_warned: bool) -> View:
     is_open = any(each["status"] == "open" for each in problems)
     view = {"all_right": not (is_open or waiting or is_warned), "problems": problems}
     return view | further
+
+
+def _problems(call: Call) -> list[View]:
+    """Return what is wrong, the latest first, and then what was resolved and is not over; what waits is apart."""
+    rows = attention(call, ListAttention(limit=_MOST_SHOWN)).value.items
+    resolved = call.scheduler.incidents(call.caller, _MOST_SHOWN, resolved=True)
+    problems = [row for row in rows if row["run_status"] != RunStatus.WAITING]
+    return problems + [problem_view(call, each) for each in resolved]
 
 
 def _paused(schedule: Schedule, zone: str) -> View:

@@ -324,23 +324,27 @@ WHERE id = ?
 -- name: silence_incident
 UPDATE incidents SET alert = 'off', due = NULL WHERE id = ?
 
--- name: open_incidents
--- Those of schedules that are gone end with the next look of a worker.
-SELECT i.*, s.name, s.public_id FROM incidents i JOIN schedules s ON s.id = i.schedule
-JOIN progress p ON p.schedule = i.schedule
-WHERE i.owner = ? AND i.recovered IS NULL AND p.state NOT IN ('cancelled', 'deleted') ORDER BY i.id DESC LIMIT ?
+-- name: incidents_known
+-- Those that are not over, each with its schedule and with its latest run, which may have been deleted.
+SELECT i.*, s.name, s.public_id, s.kind, r.status, r.number, r.due, COALESCE(r.last, r.due)
+FROM incidents i JOIN schedules s ON s.id = i.schedule JOIN progress p ON p.schedule = i.schedule
+LEFT JOIN runs r ON r.id = i.run
+WHERE i.recovered IS NULL AND COALESCE(i.resolved, 0) BETWEEN ? AND ?
 
--- name: all_open_incidents
-SELECT i.*, s.name, s.public_id FROM incidents i JOIN schedules s ON s.id = i.schedule
-JOIN progress p ON p.schedule = i.schedule
-WHERE i.recovered IS NULL AND p.state NOT IN ('cancelled', 'deleted') ORDER BY i.id DESC LIMIT ?
+-- name: is_incident_open
+-- A worker ends them soon: see `incidents_over`. While the run is tried again, nobody needs to do anything.
+p.state NOT IN ('cancelled', 'deleted') AND NOT CASE WHEN i.trouble IN ('paused', 'broken')
+  THEN p.state NOT IN ('paused', 'broken')
+  ELSE p.failures = 0 AND COALESCE(p.last_status, '') = 'completed' AND COALESCE(p.last_run, 0) >= i.last END
+AND COALESCE(r.status, '') NOT IN ('pending', 'queued', 'running', 'waiting')
 
 -- name: resolve_incidents
-UPDATE incidents SET resolved = ?, actor = ?, due = NULL WHERE run = ? AND recovered IS NULL AND resolved IS NULL
+UPDATE incidents SET resolved = ?, actor = ?, due = NULL
+WHERE (run = ? OR id = ?) AND recovered IS NULL AND resolved IS NULL
 
 -- name: reopen_incidents
 UPDATE incidents SET resolved = NULL, actor = NULL, due = CASE WHEN alert = 'off' THEN NULL ELSE CAST(? AS bigint) END
-WHERE run = ? AND recovered IS NULL AND resolved IS NOT NULL
+WHERE (run = ? OR id = ?) AND recovered IS NULL AND resolved IS NOT NULL
 
 -- name: forget_incidents
 DELETE FROM incidents WHERE recovered < ? OR (resolved < ? AND last < ?)
