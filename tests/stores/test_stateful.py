@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from duetime.engine.clock import MINUTE, SECOND, Instant
+from duetime.engine.clock import DAY, MINUTE, SECOND, Instant
 from duetime.engine.model import LIVE, Run, RunId, ScheduleId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy import changes, checkout
@@ -177,6 +178,15 @@ class Machine(RuleBasedStateMachine):
     def change(self, schedule: ScheduleId, verb: str) -> None:
         attempt(self.store.change, schedule, Instant(self.now), getattr(changes, verb))
 
+    @rule(schedule=schedules, how=st.sampled_from([changes.restore, partial(changes.delete, forever=True)]))
+    def restore_or_drop(self, schedule: ScheduleId, how: Callable[[changes.Change], changes.Decision[Any]]) -> None:
+        attempt(self.store.change, schedule, Instant(self.now), how)
+
+    @rule()
+    def tell(self) -> None:
+        self.store.tell_incidents(Instant(self.now))
+        self.store.drop_tombstones(Instant(self.now - DAY))
+
     @rule(schedule=schedules, length=st.sampled_from([SECOND, 10 * SECOND, 10 * MINUTE]))
     def pause_for_a_while(self, schedule: ScheduleId, length: int) -> None:
         end = Instant(self.now + length)
@@ -281,7 +291,7 @@ def test_sqlite() -> None:
 def test_postgres(clean_postgres_url: str) -> None:
     store = PostgresStore(clean_postgres_url, messenger=MESSENGER)
     store.migrate()
-    tables = "schedules, progress, due, runs, attempts, workers"
+    tables = "schedules, progress, due, runs, attempts, workers, incidents, tombstones"
 
     def opened() -> BaseStore:
         write(store, f"TRUNCATE {tables}")

@@ -14,6 +14,8 @@ from duetime.engine.clock import Instant
 from duetime.engine.outcome import Completed, Failed, Outcome
 from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.stores.base import BaseStore
+from duetime.stores.postgres.store import PostgresStore
+from duetime.stores.sqlite.store import SqliteStore
 from tests.support.hand import Hand
 
 BEFORE, AFTER = "before", "after"
@@ -40,7 +42,7 @@ class Death(NamedTuple):
 
 def open_quietly(url: str) -> BaseStore:
     store = open_store(url)
-    assert isinstance(store, BaseStore)
+    assert isinstance(store, SqliteStore | PostgresStore)
     store.messenger = MESSENGER
     return store
 

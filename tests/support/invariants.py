@@ -23,7 +23,7 @@ def checked_store(url: str) -> Iterator[PostgresStore]:
 
 def invariants(store: BaseStore) -> None:
     """Raise AssertionError with every violated invariant."""
-    wrong = _counters(store) + _trigger_entries(store) + _run_entries(store) + _ranges(store)
+    wrong = _counters(store) + _trigger_entries(store) + _run_entries(store) + _ranges(store) + _tombstones(store)
     assert not wrong, "\n".join(wrong)
 
 
@@ -107,6 +107,21 @@ def _ranges(store: BaseStore) -> list[str]:
         if attempt < 0:
             wrong.append(f"run {run} is at attempt {attempt}")
     return wrong
+
+
+def _tombstones(store: BaseStore) -> list[str]:
+    """Check that only deleted schedules have a tombstone, and that nobody is told of a resolved incident."""
+    rows = _rows(
+        store,
+        "SELECT t.schedule, p.state, s.key FROM tombstones t JOIN progress p ON p.schedule = t.schedule"
+        " JOIN schedules s ON s.id = t.schedule",
+    )
+    wrong = [f"schedule {id} is {state}, but has a tombstone" for id, state, _ in rows if state != "deleted"]
+    wrong += [f"schedule {id} is deleted, but has the key {key}" for id, _, key in rows if not key.startswith("~gone-")]
+    endless = _rows(
+        store, "SELECT id FROM incidents WHERE recovered IS NULL AND resolved IS NOT NULL AND due IS NOT NULL"
+    )
+    return wrong + [f"incident {id} is resolved, but will be told" for (id,) in endless]
 
 
 def check_skipped_ranges(store: BaseStore) -> None:

@@ -69,6 +69,12 @@ def test_tasks(events: Events) -> Registry:
         context.cancelled.wait()
 
     @registry.task
+    def stumble(key: str) -> None:
+        """Fail, always in the same way."""
+        events.say("ran", key)
+        raise RuntimeError("no water")
+
+    @registry.task
     def die(key: str) -> None:
         """Kill the process."""
         events.say("begun", key)

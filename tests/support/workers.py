@@ -78,7 +78,7 @@ def _forkserver() -> ForkServerContext:
     """Start a process with everything imported, from which each worker is forked, because importing takes longer than
     most tests. It runs no threads and opens no store, so a fork of it is as good as a new process."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([run.__module__])
+    context.set_forkserver_preload([run.__module__, "tests.support.dying"])
     with patch.dict(os.environ, {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}):
         multiprocessing.forkserver.ensure_running()
     return context
