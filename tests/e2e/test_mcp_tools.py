@@ -438,7 +438,8 @@ def test_the_shapes_of_refusals(agent: Agent) -> None:
 )
 def test_a_job_from_its_creation_to_its_end(agent: Agent, trigger: dict[str, Any]) -> None:
     made = without_warnings(agent.knows("schedule_job", {**JOB, **trigger, "args": ["/data"], "max_runs": 10}))
-    assert list(made) == ["job_id", "name", "next_run", "status", "reads_as", "limits"]
+    assert list(made) == ["job_id", "name", "next_run", "status", "reads_as", "limits", "options"]
+    assert made["options"] == {"max_runs": 10}
     assert re.fullmatch(r"job_\d+_\d{10}", made["job_id"])
     assert (made["name"], made["status"]) == ("nightly_backup", "pending")
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+0[12]:00", made["next_run"]), "in the caller's zone"

@@ -128,7 +128,8 @@ PHONE = {"phone": ChannelSettings("https://example.org/hush")}
     ("server", "channels", "topic", "said"),
     [
         (NotificationSettings(), {}, "home", "No notification channel is set up"),
-        (NotificationSettings(), {}, "inbox", ""),
+        (NotificationSettings(), {}, "inbox", "No notification channel is set up"),
+        (NotificationSettings(), PHONE, "inbox", ""),
         (NotificationSettings(), PHONE, "phone", ""),
         (NotificationSettings(), PHONE, "home", "No channel is named home"),
         (SERVER, {}, "home", "Nothing else uses the topic home"),

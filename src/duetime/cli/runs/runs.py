@@ -85,7 +85,11 @@ def print_run(app: Application, run: Run, json_: bool) -> None:
     if json_:
         output.print_json(whole_view(run, schedule, app.call.zone) | {name: details[name] for name in _DETAILS})
         return
-    output.facts(run_facts(app, run, schedule))
+    request = details["stop_request"]
+    stop_facts = (
+        [] if request is None else [("stop", f"requested by {clean(request['by'] or 'somebody')}, {request['at']}")]
+    )
+    output.facts([*run_facts(app, run, schedule), *stop_facts])
     print()
     print_runs(app, [run])
     _print_traceback(run, details)
@@ -107,7 +111,7 @@ def run_facts(app: Application, run: Run, schedule: Schedule | None) -> list[tup
 
 _DETAILS = (
     "duration_seconds", "cost", "stopping", "taken_until", "traceback", "attempts", "own_payload", "started_by",
-    "payload_changed", "late_seconds", "next_attempt", "worker", "previous_run", "following_run",
+    "stop_request", "payload_changed", "late_seconds", "next_attempt", "worker", "previous_run", "following_run",
 )  # fmt: skip
 
 
@@ -141,9 +145,7 @@ def list_(
     kind: Kind = None,
     status: Annotated[
         str | None,
-        option(
-            "--status STATUS", "Only this status, such as running, waiting or failed; live: all that have not ended."
-        ),
+        option("--status STATUS", "Only this status, or several: failed,missed. live: all that have not ended."),
     ] = None,
     since: Annotated[
         str | None, option("--from TIME", "Due from this time on: yesterday, '2 hours ago', 2026-02-10.")
@@ -164,7 +166,7 @@ def list_(
             more = {"notes": list(notes)} if notes else {}
             output.print_json({"runs": views, "total": page.total, "next_cursor": page.cursor, **more})
         elif not page.items:
-            print("No runs were found.")
+            print(" ".join(["No runs were found.", *notes]))
         else:
             rows = []
             for run in page.items:

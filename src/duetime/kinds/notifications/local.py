@@ -156,11 +156,9 @@ class LocalNotifications:
         channel = self._delivery.channel_of(topic, owner)
         if channel != INBOX:  # a channel of that name is a known receiver, so only other topics can be new
             return [warning("new_topic", topic=topic)] if channel != topic and self._is_new(topic, owner, but) else []
-        if topic == INBOX:
-            return []
         if not (names := self._places.names(owner)):
             return [] if self._places.inbox_chosen else [warning("no_channel")]
-        return [warning("unknown_channel", topic=topic, channels=", ".join(sorted(names)))]
+        return [] if topic == INBOX else [warning("unknown_channel", topic=topic, channels=", ".join(sorted(names)))]
 
     def _is_new(self, topic: str, owner: str, but: str) -> bool:
         """Return whether no other notification uses the topic; each topic is looked up once, and then known."""

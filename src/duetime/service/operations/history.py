@@ -200,7 +200,7 @@ def _outcome(call: Call, run: Run, ids: Mapping[ScheduleId, str], longest: int) 
         "cost": view["cost"],
         "deliveries": deliveries_of(call, run),
     }
-    if (request := _stop_request(call, run)) is not None:
+    if (request := stop_request_of(call, run)) is not None:
         row["stop_requested"] = request
     if run.last is not None:
         last = instant_view(run.last, call.zone)
@@ -265,7 +265,7 @@ def run_details(call: Call, run: Run) -> View:
         "payload": None if schedule is None else payload_shown(schedule.definition),
         "own_payload": own.payload is not None,
         "started_by": actor_view(own.actor),
-        "stop_request": _stop_request(call, run),
+        "stop_request": stop_request_of(call, run),
         "payload_changed": _changed_since(schedule, run),
         "late_seconds": late_seconds(run, attempts),
         "next_attempt": moment_view(next_attempt(call, run), zone),
@@ -275,7 +275,7 @@ def run_details(call: Call, run: Run) -> View:
     }
 
 
-def _stop_request(call: Call, run: Run) -> View | None:
+def stop_request_of(call: Call, run: Run) -> View | None:
     """Return who asked a run to stop and when, also if it went on to its end."""
     request = call.scheduler.store.stop_request(run.id)
     if request is None:

@@ -81,7 +81,7 @@ def _view(
     call: Call, schedule: Schedule, limits: Mapping[str, Any], note: str | None, detail: str | None = None
 ) -> dict[str, Any]:
     view = {**task_view(schedule, call.zone, call.caller.depth, detail), "timezone": call.zone}
-    view = created_facts(call, schedule, limits) | view
+    view |= created_facts(call, schedule, limits) | {name: view[name] for name in ("options",) if name in view}
     return view if note is None else {**view, "note": note}
 
 
