@@ -97,7 +97,7 @@ class Queries:
         return self.store.find(public_id) if could_be_an_id(public_id) else None
 
     def search(self, caller: Caller, query: ScheduleQuery) -> Page[Schedule]:
-        return self.store.search(seen_by(caller, replace(query, most_bytes=query.most_bytes or PAGE_BYTES)))
+        return self.store.search(seen_by(caller, query, PAGE_BYTES))
 
     def coming(
         self,
@@ -129,7 +129,7 @@ class Queries:
         return self.store.marks(caller.owner, kind, subject)
 
     def runs(self, caller: Caller, query: RunQuery) -> Page[Run]:
-        page = self.store.runs(seen_by(caller, replace(query, most_bytes=query.most_bytes or PAGE_BYTES)))
+        page = self.store.runs(seen_by(caller, query, PAGE_BYTES))
         return page._replace(items=[self._as_seen(caller, run) for run in page.items]) if caller.depth else page
 
     def incidents(self, caller: Caller, limit: int, *, resolved: bool | None = None) -> list[IncidentRow]:
@@ -207,10 +207,11 @@ class Queries:
         return self.store.workers()
 
 
-def seen_by(caller: Caller, query: Q) -> Q:
-    """Return a query limited to what a caller may see."""
-    if not caller.operator:
-        query = replace(query, owner=caller.owner)
+def seen_by(caller: Caller, query: Q, most_bytes: int | None = None) -> Q:
+    """Return a query limited to what a caller may see and, unless it has another limit, to
+    pages of `most_bytes`."""
+    owner = query.owner if caller.operator else caller.owner
+    query = replace(query, owner=owner, most_bytes=query.most_bytes or most_bytes)
     allowed = [scope.removeprefix("kind:") for scope in of_group(caller.scopes, "kind")]
     if not allowed:
         return query

@@ -22,7 +22,8 @@ def model_of(name: str, request: type, base: type[BaseModel], *without: str) -> 
 
 def request_of(request: type[R], model: BaseModel, **further: Any) -> R:
     """Return the request that a body or a query makes."""
-    values = {each.attribute: getattr(model, each.name) for each in arguments_of(request) if hasattr(model, each.name)}
+    fields = vars(model)
+    values = {each.attribute: fields[each.name] for each in arguments_of(request) if each.name in fields}
     return request(**values, **further)
 
 

@@ -97,7 +97,9 @@ class OperationRequest:
 def check_types(request: Any) -> None:
     declared: Any = type(request)
     for attribute, name, types in _types_of(declared):
-        check_type(name, getattr(request, attribute), *types)
+        value = getattr(request, attribute)
+        if type(value) not in types:
+            check_type(name, value, *types)
 
 
 def check_type(name: str, value: object, *types: type) -> None:
