@@ -326,7 +326,14 @@ def test_all_interfaces_answer_alike(there: Site, cli: Cli, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    "given", [{"status": "cancelled"}, {"status": "failed"}, {"since": "2 hours ago"}, {"until": "yesterday"}]
+    "given",
+    [
+        {"status": "cancelled"},
+        {"status": "failed"},
+        {"status": "failed,cancelled"},
+        {"since": "2 hours ago"},
+        {"until": "yesterday"},
+    ],
 )
 def test_all_interfaces_select_the_same_runs(
     there: Site, cli: Cli, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]

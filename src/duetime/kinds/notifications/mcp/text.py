@@ -79,7 +79,8 @@ _FURTHER: dict[str, Schema] = {
     "options": OPTIONS_SET,
 }
 _MESSAGE: dict[str, Schema] = {
-    **dict.fromkeys(("message_id", "scheduled_time", "notification_topic", "notification_body"), _STRING),
+    **dict.fromkeys(("message_id", "notification_topic", "notification_body"), _STRING),
+    "scheduled_time": {**_TIME, "description": "After its pause; null if that has no end."},
     "paused": _BOOLEAN,
     **_FURTHER,
 }
