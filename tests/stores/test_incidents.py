@@ -98,10 +98,31 @@ def test_numbers_and_ids_make_no_new_cause_but_another_error_does(store: BaseSto
         ("no route to 10.0.0.1 at 2026-01-02T03:04:05", "no route to 10.0.0.2 at 2027-11-12T13:14:15"),
         ("order 7f3a9c2e1b is gone", "order 0011aabbcc is gone"),
         ("KeyError: 'anna'", "KeyError: 'otto'"),
+        ("can't open 'a.txt'", "can't open 'b.txt'"),
+        ("no order abcdefab-12cd-4e5f-8a9b-001122334455", "no order 12345678-abcd-4aaa-bbbb-ccddeeff0011"),
+        ("no order abcdefab", "no order fedcbafe"),
+        ("request req_8fKd2x failed", "request req_Zp93kQ failed"),
+        ("<object at 0x7f3b2c1d5e50>", "<object at 0xffff9f3c8d50>"),
+        ("expired on Tue, 17 Nov 2026 20:42:21 GMT", "expired on Wed, 02 Dec 2026 07:01:00 GMT"),
+        ("closed since Monday 9:30 AM", "closed since Thursday 10:15 PM"),
+        ("answered 503 after 1.5s", "answered 502 after 0.25s"),
     ],
 )
 def test_what_changes_from_one_time_to_the_next_is_no_part_of_the_cause(one: str, other: str) -> None:
     assert cause_of(one) == cause_of(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("no permission", "no water"),
+        ("Monitor failed", "Market failed"),
+        ("the Decimal is wrong", "the August is wrong"),
+        ("re-try failed", "pre-check failed"),
+    ],
+)
+def test_other_words_are_another_cause(one: str, other: str) -> None:
+    assert cause_of(one) != cause_of(other)
 
 
 def test_the_causes_of_one_schedule_are_bounded(store: BaseStore, hand: Hand) -> None:

@@ -34,8 +34,15 @@ OTHER_CAUSES: Final = "other causes"
 
 _OF_FAILURES = (NotifyOn.FAILURE, NotifyOn.ALWAYS)
 
-_CHANGING = re.compile(r"[0-9a-f]{8,}|[0-9]+|'[^']{0,200}'|\"[^\"]{0,200}\"", re.IGNORECASE)
-"""Parts of an error that differ from one time to the next: ids, numbers, times and quoted values."""
+_CHANGING = re.compile(
+    r"(?<![\w-])(?:[\w-]*\d[\w-]*|[0-9a-fA-F]{8,}"
+    r"|Mon(?:day)?|Tue(?:sday)?|Wed(?:nesday)?|Thu(?:rsday)?|Fri(?:day)?|Sat(?:urday)?|Sun(?:day)?"
+    r"|Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:tember)?|Oct(?:ober)?"
+    r"|Nov(?:ember)?|Dec(?:ember)?|[AP]M)(?![\w-])"
+    r"|(?<!\w)'[^']{0,200}'|\"[^\"]{0,200}\""
+)
+"""Parts of an error that differ from one time to the next: numbers, ids, which contain a digit, times and quoted
+values."""
 
 
 class IncidentRow(NamedTuple):
@@ -74,7 +81,7 @@ class IncidentRow(NamedTuple):
 
 def cause_of(text: str) -> str:
     """Return what stays the same in an error from one time to the next."""
-    return _CHANGING.sub("#", text)[:MAX_CAUSE_LENGTH]
+    return _CHANGING.sub("#", text[:MAX_TEXT_LENGTH])[:MAX_CAUSE_LENGTH]
 
 
 def note(
