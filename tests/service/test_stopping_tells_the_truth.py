@@ -64,7 +64,7 @@ def working(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Working]:
         return "done all the same"
 
     with site(folder) as there:
-        settings = Settings(db=there.room.settings.db, timezone="UTC", lease=2.0, threads=20)
+        settings = Settings(db=there.room.settings.db, timezone="UTC", lease=6.0, threads=20)
         with closing(Duetime(settings=settings, registry=registry)) as duetime:
             duetime.app.services.kind(JobKind)._limits["grace"] = 0.2
             duetime.start()
