@@ -175,7 +175,7 @@ def contents(duetime: Duetime) -> Contents:
     return Contents(
         {each.id: each.as_dict() for each in duetime.schedules()},
         {str(each.run_id): each.as_dict() for each in duetime.history(limit=100)},
-        {f"{each.id} {each.run_id}": each.as_dict() for each in duetime.server_status().problems},
+        {str(each.key): {"name": each.name, "status": each.status} for each in duetime.server_status().problems},
     )
 
 
