@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 FILE = Path(__file__).with_name("evaluation.xml")
 MANAGING = Path(__file__).with_name("managing.xml")
 OPERATING = Path(__file__).with_name("operating.xml")
-"""Requests that the tools have to learn to meet; they join the others when all of them are met."""
 
 
 class Change(NamedTuple):
@@ -38,7 +37,7 @@ class Question(NamedTuple):
 
 def read_questions(*files: Path) -> list[Question]:
     """Read the questions of these files, or all."""
-    roots = [ElementTree.parse(file).getroot() for file in files or (FILE, MANAGING)]  # noqa: S314 - our own files
+    roots = [ElementTree.parse(file).getroot() for file in files or (FILE, MANAGING, OPERATING)]  # noqa: S314 - our own files
     return [_question(pair, root.get("checked") == "yes") for root in roots for pair in root.iter("qa_pair")]
 
 

@@ -6,7 +6,7 @@ simulated clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -185,13 +185,15 @@ class _Difference(NamedTuple):
     row: dict[str, Any]
 
 
-def problems(before: Contents, after: Contents, changes: Iterable[Change]) -> list[str]:
-    """Return what is not as the changes say. What they do not name has to be as it was before."""
+def problems(before: Contents, after: Contents, changes: Sequence[Change]) -> list[str]:
+    """Return what is not as the changes say. What they do not name has to be as it was before, apart from incidents,
+    which follow from runs."""
     deleted = [row for id, row in before.schedules.items() if id not in after.schedules]
     left = [_Difference("deleted", row["name"], row) for row in deleted]
     left += _differences("schedule", before.schedules, after.schedules)
     left += _differences("run", before.runs, after.runs)
-    left += _differences("incident", before.incidents, after.incidents)
+    if any(change.what == "incident" for change in changes):
+        left += _differences("incident", before.incidents, after.incidents)
     found = []
     for change in changes:
         fitting = [each for each in left if (each.what, each.name) == (change.what, change.name)]

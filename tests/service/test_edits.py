@@ -123,6 +123,13 @@ def test_a_new_rule_from_a_later_time_on(stage: Stage) -> None:
     assert hours == [9, 9, 18, 18]
 
 
+def test_a_rule_that_would_not_fire_before_the_new_one_is_left_out(stage: Stage) -> None:
+    id = make(stage, "job")
+    answer = stage.ada.knows("edit_schedule", schedule_id=id, cron="0 18 * * *", starting="2026-02-11 00:00")
+    assert answer["next_run"] == "2026-02-11T18:00:00-08:00"
+    assert "then" not in answer["reads_as"]
+
+
 def test_an_interval_starts_at_the_time_that_is_given(stage: Stage) -> None:
     id = make(stage, "job")
     stage.ada.knows("edit_schedule", schedule_id=id, every="2h", starting="2026-02-11 12:00")

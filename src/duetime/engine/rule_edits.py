@@ -71,10 +71,18 @@ def _rule_at(trigger: Trigger | None, instant: Instant) -> Trigger | None:
 
 
 def from_then_on(stored: str, rule: Trigger, starting: Instant, now: Instant) -> Trigger:
-    """Return a trigger that follows the old rule until `starting` and the new rule from then on."""
+    """Return a trigger that follows the old rule until `starting` and the new rule from then on; only the new rule if
+    the old one would not fire before."""
     if starting <= now:
         raise InvalidInput(field="starting", problem="it is in the past; leave it out to change the rule at once")
-    changed = changing(trigger_from_json(stored), rule, starting, now)
+    old = trigger_from_json(stored)
+    first = old.next_after(now)
+    if first is None or first >= starting:
+        if rule.start is not None and rule.start >= starting:
+            return rule
+        if isinstance(rule, CronTrigger):  # the times of other rules may depend on their start
+            return replace(rule, start=starting)
+    changed = changing(old, rule, starting, now)
     if changes_of(changed) > MOST_CHANGES:
         raise InvalidInput(field="starting", problem=f"its rule changes {MOST_CHANGES} times already; wait for one")
     return changed
