@@ -11,7 +11,9 @@ import pytest
 
 from bench.instructions import statements_in
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
+from duetime.engine.model import ScheduleId
 from duetime.engine.outcome import Failed, Outcome
+from duetime.engine.policy.incidents import IncidentRow, describe, to_tell
 from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.stores.sqlite.store import SqliteStore
 from tests.support.drafts import T0, every
@@ -85,3 +87,16 @@ def test_a_look_without_trouble_is_two_reads(store: SqliteStore, counts: Counter
     counts.clear()
     assert store.tell_incidents(Instant(T0)) == 0
     assert counts.total() == 2
+
+
+@pytest.mark.parametrize("recovered", [None, Instant(T0)])
+def test_a_message_takes_time_in_proportion_to_its_incidents(recovered: Instant | None) -> None:
+    """The transaction that writes it is open meanwhile."""
+    one = IncidentRow(
+        1, "ada", ScheduleId(1), "failed", "failed: no water", "no water", None, T0, T0, 1, "first", T0, None, 0,
+        recovered, None, None, "plant",
+    )  # fmt: skip
+    many = [one._replace(id=number, schedule=ScheduleId(number)) for number in range(20_000)]
+    begun = process_time()
+    assert describe(to_tell(many, T0), T0).title.startswith("20000 problems")
+    assert process_time() - begun < 1.0, "a loop within a loop takes twenty times as long"

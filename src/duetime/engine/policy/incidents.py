@@ -110,7 +110,9 @@ def to_tell(incidents: Sequence[IncidentRow], now: Instant) -> list[IncidentRow]
     gathered, everything that was gathered with it."""
     due = {each.id for each in incidents if each.due is not None and each.due <= now}
     gathered = {each.id for each in incidents if each.recovered is not None or _was_just_missed(each)}
-    return [each for each in incidents if each.id in (due | gathered if due & gathered else due)]
+    if due & gathered:
+        due |= gathered
+    return [each for each in incidents if each.id in due]
 
 
 def _was_just_missed(incident: IncidentRow) -> bool:
@@ -131,7 +133,8 @@ def describe(incidents: Sequence[IncidentRow], now: Instant) -> OwnerMessage:
     stopped = {each.schedule for each in incidents if each.trouble in (Trouble.PAUSED, Trouble.BROKEN)}
     incidents = [each for each in incidents if each.trouble != Trouble.FAILED or each.schedule not in stopped]
     unwell = [each for each in incidents if each.recovered is None]
-    well = {each.schedule: each for each in incidents if each.schedule not in {each.schedule for each in unwell}}
+    failing = {each.schedule for each in unwell}
+    well = {each.schedule: each for each in incidents if each.schedule not in failing}
     incidents = [*unwell, *well.values()]
     first = incidents[0]
     all_well = all(each.recovered is not None for each in incidents)
