@@ -341,12 +341,13 @@ def dismiss(change: Change, run: Run, *, undo: bool = False) -> Decision[Run]:
     if run.status not in DISMISSABLE:
         raise not_possible("reopened" if undo else "resolved", run.status)
     marked = run._replace(stop=0 if undo else 1)
-    return Writes(runs={run.id: marked}, further=(IncidentMark(run.id, 0, undo, change.actor),)), marked
+    return Writes(runs={run.id: marked}, further=(IncidentMark(run.schedule, run.id, 0, undo, change.actor),)), marked
 
 
 def mark_incident(change: Change, incident: int, *, undo: bool = False) -> Decision[None]:
     """Resolve an incident: it causes no reminder until it is over. `undo` reopens it."""
-    return Writes(further=(IncidentMark(RunId(0), incident, undo, change.actor),)), None
+    schedule = change.schedule.definition.id
+    return Writes(further=(IncidentMark(schedule, RunId(0), incident, undo, change.actor),)), None
 
 
 def replace_input(change: Change, run: Run, payload: str) -> Decision[Run]:

@@ -266,6 +266,7 @@ class IncidentMark(NamedTuple):
     """Incidents that somebody has resolved or, with `is_open`, reopened: one by its number, or all those whose latest
     run this is."""
 
+    schedule: ScheduleId
     run: RunId
     incident: int
     is_open: bool
