@@ -394,6 +394,10 @@ def test_run_waits_for_the_end(cli: Cli) -> None:
     assert cli("job", "run", "hello", "--wait", "61").code == 2
     listed = cli("run", "list", "--from", "2 hours ago", "--to", "today", "--json").document
     assert [run["status"] for run in listed["runs"]] == ["pending"]
+    assert listed["counts"] == {"pending": 1} and set(listed["window"]) == {"from", "to"}
+    assert cli("job", "add", "bye", "--task", "echo", "--every", "1h").code == 0
+    assert cli("job", "run", "bye").code == 0
+    assert "1 of 2; --limit shows more. By status: 2 pending" in cli("run", "list", "--limit", "1").out
     assert cli("run", "list", "--to", "2 days ago", "--json").document["runs"] == []
 
 

@@ -616,6 +616,9 @@ def test_runs_by_every_filter(api: Api, ada: Client) -> None:
     assert ada.get("/runs", schedule=job)["total"] == 4
     between = ada.get("/runs", **{"from": "2026-02-10T16:30", "to": "2026-02-10T17:30"}, schedule=job)["runs"]
     assert [run["due"] for run in between] == ["2026-02-10T17:00:00+01:00"]
+    whole_day = ada.get("/runs", **{"from": "2026-02-10", "to": "2026-02-10"}, status="failed,missed")
+    assert (whole_day["total"], whole_day["counts"]) == (1, {"completed": 6, "failed": 1})
+    assert whole_day["window"]["from"] == "2026-02-10T00:00:00+01:00"
     assert ada.get("/runs", **{"from": "2026-02-10", "to": "2026-02-10"}, schedule=job)["total"] == 4, "all day"
     assert ada.refused("GET", "/runs?from=soonish", 422)["field"] == "from"
     assert ada.get("/runs", schedule="nope")["runs"] == []

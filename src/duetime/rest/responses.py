@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -51,6 +52,8 @@ class ChangedShape(ClosedModel):
 class RunsShape(PageShape):
     runs: list[answers.Run]
     notes: list[str] = Field(default=[], description="Which failures are kept elsewhere and therefore not listed.")
+    window: dict[str, datetime] = Field(default={}, description="The window as it was understood, `from` and `to`.")
+    counts: dict[str, int] = Field(default={}, description="The number of runs in it by status, up to 10,000 in all.")
 
 
 class RefusedRun(ClosedModel):

@@ -53,17 +53,17 @@ def started_shape(call: Call, started: Answer[Run]) -> dict[str, Any]:
 @routes.get("/runs", response_model=RunsShape, responses=problems(409))
 def search(call: Caller, query: Annotated[RunsAsked, Query()]) -> Response:
     """List runs, latest first, page by page; none of a schedule that does not exist."""
-    call = call.in_zone(query.timezone)
+    call, request = call.in_zone(query.timezone), request_of(History, query)
     try:
-        return answer_runs(call, history.history(call, request_of(History, query)))
+        return answer_runs(call, history.history(call, request), **history.history_facts(call, request))
     except NotFound:
         return answer_runs(call, Answer(Page([], None, 0)))
 
 
-def answer_runs(call: Call, answer: Answer[Page[Run]]) -> Response:
+def answer_runs(call: Call, answer: Answer[Page[Run]], **more: Any) -> Response:
     """Return a page of runs."""
     notes = {"notes": list(answer.notes)} if answer.notes else {}
-    return page_of("runs", run_views(call, answer.value.items, brief=True), answer.value, **notes)
+    return page_of("runs", run_views(call, answer.value.items, brief=True), answer.value, **notes, **more)
 
 
 @routes.get("/runs/{id}", response_model=answers.RunDetails, responses=problems(404))

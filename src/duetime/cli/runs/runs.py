@@ -13,7 +13,15 @@ from duetime.service.errors import refuse
 from duetime.service.kind_spec import known_specs
 from duetime.service.lookup import name_of, short_id
 from duetime.service.masking import masked_payload
-from duetime.service.operations.history import History, ShowRun, history, run_details, schedule_of, show_run
+from duetime.service.operations.history import (
+    History,
+    ShowRun,
+    history,
+    history_facts,
+    run_details,
+    schedule_of,
+    show_run,
+)
 from duetime.service.operations.run import RunAgain, Stop, run_again
 from duetime.service.operations.run import stop as stop_run
 from duetime.service.operations.waiting import wait_for_end, waited_for
@@ -164,6 +172,7 @@ def list_(
         if json_:
             views = [whole_view(run, schedule_of(app.call, run), zone) for run in page.items]
             more = {"notes": list(notes)} if notes else {}
+            more |= history_facts(app.call, request)
             output.print_json({"runs": views, "total": page.total, "next_cursor": page.cursor, **more})
         elif not page.items:
             print(" ".join(["No runs were found.", *notes]))
@@ -175,7 +184,9 @@ def list_(
             headings = ["RUN", "STATUS", "DUE", "KIND", "NAME", "OUTCOME"]
             output.table(headings, rows, whole=3, spare={"KIND": 20})
             if len(page.items) < page.total:
-                output.say(f"{len(page.items)} of {counted(page)}; --limit shows more")
+                counts = history_facts(app.call, request)["counts"]
+                by_status = ", ".join(f"{number:,} {state}" for state, number in sorted(counts.items()))
+                output.say(f"{len(page.items)} of {counted(page)}; --limit shows more. By status: {by_status}")
 
 
 @commands.command(cls=ReadCommand)
