@@ -26,11 +26,8 @@ BOUNDED = {
 }
 """Patterns that see texts of so many characters at most: the code that applies them cuts or refuses longer ones."""
 
-MADE_AT_RUN_TIME = {
-    "net/outcomes.py:reason",
-    "rest/application.py:re.compile(mount.path_regex.pattern, re.DOTALL)",
-}
-"""The first replaces an escaped text; the second is the framework's own pattern of a path."""
+MADE_AT_RUN_TIME = {"net/outcomes.py:reason"}
+"""It replaces an escaped text."""
 
 
 def seconds(pattern: re.Pattern[Any], method: str, text: str) -> float:
