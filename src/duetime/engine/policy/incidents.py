@@ -35,7 +35,7 @@ OTHER_CAUSES: Final = "other causes"
 _OF_FAILURES = (NotifyOn.FAILURE, NotifyOn.ALWAYS)
 
 _CHANGING = re.compile(
-    r"(?<![\w-])(?:[\w-]*\d[\w-]*|[0-9a-fA-F]{8,}"
+    r"(?<![\w-])(?:(?:[^\W\d]|-)*+\d[\w-]*+|[0-9a-fA-F]{8,}"
     r"|Mon(?:day)?|Tue(?:sday)?|Wed(?:nesday)?|Thu(?:rsday)?|Fri(?:day)?|Sat(?:urday)?|Sun(?:day)?"
     r"|Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:tember)?|Oct(?:ober)?"
     r"|Nov(?:ember)?|Dec(?:ember)?|[AP]M)(?![\w-])"
