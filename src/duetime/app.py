@@ -341,7 +341,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.http.metrics import metrics, readiness
     from duetime.http.sessions import Proofs, Sessions
     from duetime.mcp.http import mcp_route, running
-    from duetime.rest.application import api_of
+    from duetime.rest.application import api_mount
     from duetime.security.tokens import CALENDAR
     from duetime.service.owner_limits import OwnerLimits
     from duetime.service.services import local_call
@@ -363,5 +363,5 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     pages = web_routes(context, browsers)
     routes = [*watched, *further, *pages, mcp_route(server, limits)]
     names = (*app.settings.hosts, *hosts)
-    api = api_of(context, version(), limits)
+    api = api_mount(context, version(), limits)
     return http_app(tokens, browsers, not_found_page, api, routes, partial(running, server), names, limits)

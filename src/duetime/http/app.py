@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duetime.engine.errors import DuetimeError
@@ -101,8 +101,8 @@ class OwnerShare:
 class _ApiFirst:
     """Passes requests of the API on before the routes of all else: their search costs as much as some requests."""
 
-    def __init__(self, app: ASGIApp, api: ASGIApp) -> None:
-        self._app, self._api = app, api
+    def __init__(self, app: ASGIApp, api: Mount) -> None:
+        self._app, self._api = app, api.app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await (self._api if is_api(scope["path"]) else self._app)(scope, receive, send)
@@ -119,7 +119,7 @@ def http_app(
     tokens: Tokens | None,
     browsers: Browsers,
     no_page: NoPage,
-    api: ASGIApp,
+    api: Mount,
     routes: Sequence[BaseRoute],
     running: Callable[[], AbstractAsyncContextManager[None]],
     hosts: Sequence[str] = (),
@@ -148,7 +148,7 @@ def http_app(
         Middleware(OwnerShare, limits=limits or OwnerLimits()),
         Middleware(_ApiFirst, api=api),
     ]
-    paths = [Route("/healthz", _alive), *routes]
+    paths = [Route("/healthz", _alive), api, *routes]
     app = _Application(routes=paths, middleware=middleware, lifespan=lambda _app: running())
     app.state.end_answers = answers.end
     return app

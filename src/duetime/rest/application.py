@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from fastapi import FastAPI
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
 
 from duetime.http.auth import WebContext
@@ -88,16 +88,16 @@ class Api:
     """Answers all requests below `/api` with the routes that the framework describes."""
 
     def __init__(self, described: FastAPI, context: WebContext, limits: OwnerLimits) -> None:
-        self._routes: dict[str, list[Route]] = defaultdict(list)
-        for route in described.routes:
-            if isinstance(route, Route):
-                for method in route.methods or ():
-                    self._routes[method].append(route)
+        self.routes = [route for route in described.routes if isinstance(route, Route)]
+        self._by_method: dict[str, list[Route]] = defaultdict(list)
+        for route in self.routes:
+            for method in route.methods or ():
+                self._by_method[method].append(route)
         self._parts = Parts(context, limits, events.Streams(), RequestThreads())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"][len(API) :]
-        for route in self._routes.get(scope["method"], ()):
+        for route in self._by_method.get(scope["method"], ()):
             match = route.path_regex.match(path)
             if match is not None:
                 scope[PARTS], scope["path_params"] = self._parts, match.groupdict()
@@ -106,7 +106,7 @@ class Api:
                 except Exception:  # a response broke off: errors of an endpoint are answered by its route
                     errors.log.exception("%s %s failed", scope["method"], scope["path"])
                 return
-        allowed = {method for method, routes in self._routes.items() if any(r.path_regex.match(path) for r in routes)}
+        allowed = {method for route in self.routes if route.path_regex.match(path) for method in route.methods or ()}
         await (errors.wrong_method(allowed) if allowed else errors.no_such_path())(scope, receive, send)
 
 
@@ -129,5 +129,5 @@ def describe(specs: Iterable[KindSpec], version: str) -> FastAPI:
     return app
 
 
-def api_of(context: WebContext, version: str, limits: OwnerLimits) -> Api:
-    return Api(describe(context.services.specs.values(), version), context, limits)
+def api_mount(context: WebContext, version: str, limits: OwnerLimits) -> Mount:
+    return Mount(API, app=Api(describe(context.services.specs.values(), version), context, limits))

@@ -28,6 +28,11 @@ from duetime.stores.records import RecordsMixin
 from duetime.stores.search import marks
 from duetime.stores.transaction import Transaction, schedule_of
 
+_IS_OPEN: Final = """p.state NOT IN ('cancelled', 'deleted') AND NOT CASE WHEN i.trouble IN ('paused', 'broken')
+  THEN p.state NOT IN ('paused', 'broken')
+  ELSE p.failures = 0 AND COALESCE(p.last_status, '') = 'completed' AND COALESCE(p.last_run, 0) >= i.last END
+AND COALESCE(r.status, '') NOT IN ('pending', 'queued', 'running', 'waiting')"""
+"""A worker ends the others soon: see `incidents_over`. While the run is tried again, nobody needs to do anything."""
 _LATEST: Final = 2**62
 """Later than any instant."""
 
@@ -127,7 +132,7 @@ class IncidentsMixin(RecordsMixin, Incidents):
     def incidents(self, owner: str | None, limit: int, *, resolved: bool | None = None) -> list[IncidentRow]:
         first, last = 1 if resolved else 0, 0 if resolved is False else _LATEST
         of_owner, values = ("", ()) if owner is None else (" AND i.owner = ?", (owner,))
-        needed = f"{self._sql['incidents_known']} AND {self._sql['is_incident_open']}{of_owner}"
+        needed = f"{self._sql['incidents_known']} AND {_IS_OPEN}{of_owner}"
         return self._incidents(f"{needed} ORDER BY i.id DESC LIMIT ?", [first, last, *values, limit])
 
     def incidents_of(self, schedules: Sequence[ScheduleId], incidents: Sequence[int] = ()) -> list[IncidentRow]:

@@ -331,13 +331,6 @@ FROM incidents i JOIN schedules s ON s.id = i.schedule JOIN progress p ON p.sche
 LEFT JOIN runs r ON r.id = i.run
 WHERE i.recovered IS NULL AND COALESCE(i.resolved, 0) BETWEEN ? AND ?
 
--- name: is_incident_open
--- A worker ends them soon: see `incidents_over`. While the run is tried again, nobody needs to do anything.
-p.state NOT IN ('cancelled', 'deleted') AND NOT CASE WHEN i.trouble IN ('paused', 'broken')
-  THEN p.state NOT IN ('paused', 'broken')
-  ELSE p.failures = 0 AND COALESCE(p.last_status, '') = 'completed' AND COALESCE(p.last_run, 0) >= i.last END
-AND COALESCE(r.status, '') NOT IN ('pending', 'queued', 'running', 'waiting')
-
 -- name: resolve_incidents
 UPDATE incidents SET resolved = ?, actor = ?, due = NULL
 WHERE (run = ? OR id = ?) AND recovered IS NULL AND resolved IS NULL
