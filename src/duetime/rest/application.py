@@ -89,15 +89,16 @@ class Api:
 
     def __init__(self, described: FastAPI, context: WebContext, limits: OwnerLimits) -> None:
         self.routes = [route for route in described.routes if isinstance(route, Route)]
-        self._by_method: dict[str, list[Route]] = defaultdict(list)
+        self._by_shape: dict[tuple[str, int], list[Route]] = defaultdict(list)
+        """The routes of a method and a number of slashes: no parameter of a path contains one."""
         for route in self.routes:
             for method in route.methods or ():
-                self._by_method[method].append(route)
+                self._by_shape[method, route.path.count("/")].append(route)
         self._parts = Parts(context, limits, events.Streams(), RequestThreads())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"][len(API) :]
-        for route in self._by_method.get(scope["method"], ()):
+        for route in self._by_shape.get((scope["method"], path.count("/")), ()):
             match = route.path_regex.match(path)
             if match is not None:
                 scope[PARTS], scope["path_params"] = self._parts, match.groupdict()

@@ -12,7 +12,19 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from duetime.engine.clock import Instant
 from duetime.engine.errors import Conflict, NotFound, Refused, WorkerGone
 from duetime.engine.lazy_sequence import LazyMap
-from duetime.engine.model import LEASE, Cap, Left, RunId, Schedule, ScheduleId, Used, WorkerId, left, reached
+from duetime.engine.model import (
+    LEASE,
+    Cap,
+    Left,
+    RunId,
+    Schedule,
+    ScheduleId,
+    ScheduleState,
+    Used,
+    WorkerId,
+    left,
+    reached,
+)
 from duetime.engine.policy.bulk import MANY, begin_all, drafts_in_columns, earliest_of
 from duetime.engine.policy.catch_up import Answers
 from duetime.engine.policy.claim import Claim
@@ -232,7 +244,8 @@ class BaseStore(ReadsMixin, TrimMixin, IncidentsMixin, Store, ABC):
         the transaction does for the others."""
         with self._write() as tx:
             carried = [self._change_in(tx, request) for request in requests]
-        self._unpaused.clear()
+        if any(isinstance(result, Schedule) and result.progress.state == ScheduleState.PAUSED for result, _ in carried):
+            self._unpaused.clear()
         self.tell_observer(tx.events)
         soon = [due for result, due in carried if not isinstance(result, Refused)]
         if soon:

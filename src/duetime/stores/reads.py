@@ -115,7 +115,7 @@ class ReadsMixin(NamedQueries):
         return workers
 
     def pause_of_all(self, owner: str) -> PauseOfAll | None:
-        """Remember for a second, or until a schedule is changed in this process, that nothing is paused."""
+        """Remember for a second, or until this process pauses a schedule, that nothing is paused."""
         now = self._clock.monotonic()
         if self._unpaused.get(owner, now) > now:
             return None
