@@ -125,7 +125,9 @@ def test_an_edit_of_nothing(cli: Cli) -> None:
         2,
         "ID: give ids, or a filter (--kind, --topic, --label, --status, --older-than), or --all",
     )
-    is_one_clear_line(cli("change", "delete", "--all"), 2, "--expected: deleting is final", "(--dry-run lists them)")
+    is_one_clear_line(
+        cli("change", "delete", "--all"), 2, "--expected: deleting ends schedules", "(--dry-run lists them)"
+    )
     assert cli("job", "show", id, "--json").document["version"] == 1
 
 

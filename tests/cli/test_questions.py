@@ -25,7 +25,9 @@ def listed(cli: Cli, status: str) -> int:
 def test_a_program_says_how_many_or_yes(seven: Cli, action: str, doing: str) -> None:
     refused = seven("change", action, "--all")
     assert refused.code == 2
-    assert f"--expected: {doing} is final, so say how many, or pass --yes; 7 match (--dry-run lists" in refused.err
+    assert (
+        f"--expected: {doing} ends schedules, so say how many, or pass --yes; 7 match (--dry-run lists" in refused.err
+    )
     assert seven("change", action, "--all", "--expected", "6").code == 4
     assert listed(seven, "scheduled") == 7
     assert seven("change", action, "j1", "j2", "--expected", "2").code == 0

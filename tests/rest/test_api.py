@@ -568,8 +568,8 @@ def test_all_are_cancelled_or_deleted_only_with_their_count(
     before = [ada.get(f"/schedules/{id}") for id in ids]
     change = {"action": action, "all": True}
     cases: list[tuple[dict[str, Any], int, str]] = [
-        ({}, 422, "is final, so say how many; 2 match (dry_run lists them)"),
-        ({"expected_count": None}, 422, "is final, so say how many; 2 match (dry_run lists them)"),
+        ({}, 422, "ends schedules, so say how many; 2 match (dry_run lists them)"),
+        ({"expected_count": None}, 422, "ends schedules, so say how many; 2 match (dry_run lists them)"),
         ({"expected_count": 1}, 409, "2 match, not 1, so nothing was changed"),
         ({"expected_count": 3}, 409, "2 match, not 3, so nothing was changed"),
     ]

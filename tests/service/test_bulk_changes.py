@@ -81,7 +81,7 @@ def test_what_is_final_needs_the_right_count(
     stage: Stage, four: tuple[str, ...], action: str, doing: str, state: ScheduleState
 ) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
-        ({}, f"expected_count: {doing} is final, so say how many; 4 match"),
+        ({}, f"expected_count: {doing} ends schedules, so say how many; 4 match"),
         ({"expected_count": 3}, "4 match, not 3"),
     ]
     for given, words in cases:

@@ -194,7 +194,7 @@ def _pages(options: ListOptions, page: Page[Schedule], cursor: str, trail: str) 
 
 
 def bulk(request: PageRequest, form: Form) -> Response:
-    """Change the chosen schedules, or all that match the filter. Cancelling is final, so it is confirmed first."""
+    """Change the chosen schedules, or all that match the filter. Cancelling ends them, so it is confirmed first."""
     action, back = form.get("action"), form.back(*PLACE)
     if action not in BULK:
         raise refuse("invalid", "choose what to do: pause, resume or cancel")

@@ -337,18 +337,18 @@ class BulkChange:
 
 def change_many(call: Call, request: ChangeMany) -> Answer[BulkChange]:
     """Change all selected schedules, each in its own transaction; failures are reported, and the rest continues. To
-    cancel or delete is final, so it requires the number of schedules that match, unless a person has seen them."""
+    cancel or delete ends them, so it requires the number of schedules that match, unless a person has seen them."""
     _check(call, request)
     read_time(call, request.until, "until")  # one that cannot be read is refused before anything is looked for
     effect = _Effect(request.action, None, request.note, call.now, shift=_read_shift(request))
     targets, failed = _targets(call, request)
+    if request.action == "restore" or (request.dry_run and request.action != "pause"):
+        targets = _with_next_times(call, targets, effect, failed)
     if not request.dry_run:
         _check_count(request, len(targets))
     ends = [read_time_of(call, each.schedule, request.until, "until") for each in targets]
     if request.action == "pause":
         _add_effects(targets, ends, call.zone)
-    elif request.dry_run:
-        targets = _with_next_times(call, targets, effect, failed)
     number = 0
     for target, end in () if request.dry_run else zip(targets, ends, strict=True):
         try:
@@ -428,7 +428,7 @@ def _check_count(request: ChangeMany, matched: int) -> None:
     expected = request.expected_count
     if request.action in FINAL and expected is None and not request.is_confirmed:
         doing = FINAL[request.action]
-        text = f"expected_count: {doing} is final, so say how many; {matched} match (dry_run lists them)"
+        text = f"expected_count: {doing} ends schedules, so say how many; {matched} match (dry_run lists them)"
         raise refuse("invalid", text, "expected_count")
     if expected is not None and expected != matched:
         text = f"expected_count: {matched} match, not {expected}, so nothing was changed; dry_run lists them"
