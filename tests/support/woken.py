@@ -84,13 +84,16 @@ class Records:
     def ended(self, task: int) -> Run:
         return self.run_of(task, *(each for each in RunStatus if each not in LIVE))
 
-    def arrived(self, owner: str, topic: str, count: int = 1) -> list[dict[str, Any]]:
-        """Return exactly this many messages in an owner's inbox, oldest first."""
-        query = {"owner": owner, "kind": "notification", "status": "completed", "subject": topic}
-        eventually(lambda: len(self.runs(**query)) >= count, PATIENCE, f"{count} messages for {owner} on {topic}")
-        messages = [message_shape(run, "UTC") for run in self.runs(**query)]
-        assert len(messages) == count, messages
-        return messages
+    def arrived(self, owner: str, topic: str, count: int = 1, words: str = "") -> list[dict[str, Any]]:
+        """Return exactly this many messages in an owner's inbox that contain these words, oldest first."""
+
+        def messages() -> list[dict[str, Any]]:
+            runs = self.runs(owner=owner, kind="notification", status="completed", subject=topic)
+            return [each for each in (message_shape(run, "UTC") for run in runs) if words in each["message"]]
+
+        eventually(lambda: len(messages()) >= count, PATIENCE, f"{count} messages for {owner} on {topic}")
+        assert len(messages()) == count, messages()
+        return messages()
 
 
 class Installation(Records):
