@@ -195,7 +195,7 @@ def check_stop_after(there: Site, reached: Interface, kind: str) -> None:
     run = RunId(started(there, id))
     store.change_run(run, now, begin)
     reached.stop_after(kind, run)
-    request = store.stop_request(run)
+    request = store.stop_requests([run]).get(run)
     assert request is not None and request.deadline == now + 10 * MINUTE
     assert [(each.status, each.stop) for each in runs(there, id)] == [(RunStatus.RUNNING, 0)], (
         "it has not been asked yet"

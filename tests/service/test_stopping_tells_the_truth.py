@@ -159,7 +159,7 @@ def test_a_task_that_does_not_listen_was_asked_and_goes_on(working: Working, cli
         assert ended(working, run) == "completed", name
         shown = trace(working, cli, name, run)
         assert "completed" in shown and "done all the same" in shown, name
-        request = working.there.room.store.stop_request(RunId(run))
+        request = working.there.room.store.stop_requests([RunId(run)]).get(RunId(run))
         assert request is not None and request.actor is not None
         assert ACTORS[name] in shown.lower(), (name, shown)
     rows = agent_on(working.there).knows("job_status", job_id="deaf-mcp")["history"]

@@ -564,7 +564,7 @@ def test_a_change_returns_the_schedule_as_it_is_stored(store: BaseStore, hand: H
 def test_who_asked_a_run_to_stop_stays_known_after_its_end(store: BaseStore, hand: Hand) -> None:
     create_one(store, once())
     (claim,) = hand.claim(T0)
-    assert store.stop_request(claim.run.id) is None
+    assert store.stop_requests([claim.run.id]).get(claim.run.id) is None
     store.change_run(
         claim.run.id,
         Instant(T0 + SECOND),
@@ -572,7 +572,7 @@ def test_who_asked_a_run_to_stop_stays_known_after_its_end(store: BaseStore, han
     )
     hand.record([claim], T0 + MINUTE)  # it did not listen
     assert the_run(store, claim.run.id).status == RunStatus.COMPLETED
-    assert store.stop_request(claim.run.id) == (T0 + SECOND, "person/mcp/ada", None)
+    assert store.stop_requests([claim.run.id]).get(claim.run.id) == (T0 + SECOND, "person/mcp/ada", None)
 
 
 def test_a_run_whose_time_was_shortened_is_asked_to_stop_at_its_deadline(store: BaseStore, hand: Hand) -> None:

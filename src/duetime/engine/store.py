@@ -337,8 +337,8 @@ class Store(Remotes, Revocations, Publication, Figures, Incidents, Protocol):
 
     def attempts(self, run: RunId) -> list[Attempt]: ...
 
-    def stop_request(self, run: RunId) -> RunStopRequest | None:
-        """Return who asked a run to stop, if somebody did."""
+    def stop_requests(self, runs: Sequence[RunId]) -> dict[RunId, RunStopRequest]:
+        """Return who asked these runs to stop, of those that somebody asked."""
 
     def starts_at(self, run: Run) -> Instant | None:
         """Return the earliest time at which a pending run starts; None if it has no entry in the due queue."""

@@ -15,7 +15,7 @@ from duetime.engine.store import Page, PauseOfAll, RunInput, RunQuery, RunStopRe
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.stores.byte_limits import read_page, run_bytes, schedule_bytes
 from duetime.stores.run_search import run_count, run_counts, run_page, runs_by_due
-from duetime.stores.search import Placed, firing, place_of, schedule_count, schedule_page
+from duetime.stores.search import Placed, firing, marks, place_of, schedule_count, schedule_page
 from duetime.stores.transaction import held_of, schedule_of
 
 RECENT_SECONDS = 1.0
@@ -171,12 +171,16 @@ class ReadsMixin(NamedQueries):
         rows = self._named("input_of_run", run)
         return RunInput(*rows[0]) if rows else RunInput()
 
-    def stop_request(self, run: RunId) -> RunStopRequest | None:
-        rows = [row for row in self._named("stop_request_of_run", run) if row[0] is not None]
-        if not rows:
-            return None
-        at, _, actor = rows[0][0].partition(" ")
-        return RunStopRequest(Instant(int(at)), actor or None, rows[0][1])
+    def stop_requests(self, runs: Sequence[RunId]) -> dict[RunId, RunStopRequest]:
+        if not runs:
+            return {}
+        where = f"id IN ({marks(runs)}) AND stop_request IS NOT NULL"
+        statement = f"SELECT id, stop_request, deadline FROM runs WHERE {where}"  # noqa: S608 - only marks
+        requests = {}
+        for run, request, deadline in self._rows(statement, list(runs)):
+            at, _, actor = request.partition(" ")
+            requests[RunId(run)] = RunStopRequest(Instant(int(at)), actor or None, deadline)
+        return requests
 
     def attempts(self, run: RunId) -> list[Attempt]:
         return [Attempt._make(row) for row in self._named("attempts_of", run)]

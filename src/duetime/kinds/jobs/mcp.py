@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from duetime.engine.encoding import json_object
@@ -50,7 +51,7 @@ from duetime.mcp.standard_tools import (
 )
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked, masking_of
-from duetime.service.operations.history import History, stop_request_of
+from duetime.service.operations.history import History, stop_requests_of
 from duetime.service.operations.history import history as read_history
 from duetime.service.operations.schedules import PreviewTimes, detail_of, preview
 from duetime.service.presenters import instant_view, policy_shape, run_view, trigger_shape
@@ -97,11 +98,10 @@ _HISTORY = (
 )  # fmt: skip
 
 
-def history_row(call: Call, run: Run, zone: str) -> dict[str, Any]:
+def history_row(run: Run, zone: str, request: Mapping[str, Any] | None = None) -> dict[str, Any]:
     view = run_view(run, zone)
     view["result"] = masked(view["result"])
     row = {name: view[name] for name in _HISTORY if name in view}
-    request = None if run.started is None else stop_request_of(call, run)
     return row if request is None else {**row, "stop_requested": request}
 
 
@@ -124,7 +124,8 @@ def job_status(call: Call, arguments: Arguments) -> Reply:
         facts = missing if error.code == "not_found" else error_result(error).structured
         return Reply({**facts, **lookup_fields(error, "history")})
     runs = read_history(call, History(schedule=job, limit=10, count_to=0)).value.items
-    history = [history_row(call, run, zone) for run in runs]
+    requests = stop_requests_of(call, runs)
+    history = [history_row(run, zone, requests.get(run.id)) for run in runs]
     view = detail(call, job, zone)
     if view["error"] is None:  # a failed attempt that waits for its retry also counts as the latest error
         retried = (row for run, row in zip(runs, history, strict=True) if run.status in LIVE and run.attempt)

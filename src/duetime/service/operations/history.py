@@ -200,7 +200,7 @@ def _outcome(call: Call, run: Run, ids: Mapping[ScheduleId, str], longest: int) 
         "cost": view["cost"],
         "deliveries": deliveries_of(call, run),
     }
-    if (request := stop_request_of(call, run)) is not None:
+    if (request := stop_requests_of(call, [run]).get(run.id)) is not None:
         row["stop_requested"] = request
     if run.last is not None:
         last = instant_view(run.last, call.zone)
@@ -265,7 +265,7 @@ def run_details(call: Call, run: Run) -> View:
         "payload": None if schedule is None else payload_shown(schedule.definition),
         "own_payload": own.payload is not None,
         "started_by": actor_view(own.actor),
-        "stop_request": stop_request_of(call, run),
+        "stop_request": stop_requests_of(call, [run]).get(run.id),
         "payload_changed": _changed_since(schedule, run),
         "late_seconds": late_seconds(run, attempts),
         "next_attempt": moment_view(next_attempt(call, run), zone),
@@ -275,13 +275,15 @@ def run_details(call: Call, run: Run) -> View:
     }
 
 
-def stop_request_of(call: Call, run: Run) -> View | None:
-    """Return who asked a run to stop and when, also if it went on to its end."""
-    request = call.scheduler.store.stop_request(run.id)
-    if request is None:
-        return None
-    view = {"at": instant_view(request.at, call.zone), "by": actor_view(request.actor)}
-    return view if request.deadline is None else {**view, "deadline": instant_view(request.deadline, call.zone)}
+def stop_requests_of(call: Call, runs: Sequence[Run]) -> dict[int, View]:
+    """Return who asked runs to stop and when, also if they went on to their end."""
+    requests = call.scheduler.store.stop_requests([run.id for run in runs if run.started is not None])
+    views: dict[int, View] = {}
+    for run, request in requests.items():
+        views[run] = {"at": instant_view(request.at, call.zone), "by": actor_view(request.actor)}
+        if request.deadline is not None:
+            views[run]["deadline"] = instant_view(request.deadline, call.zone)
+    return views
 
 
 def attempt_details(attempt: Attempt, zone: str) -> View:

@@ -59,9 +59,6 @@ SELECT r.*, r.payload, r.actor FROM runs r WHERE r.id = ?
 -- name: input_of_run
 SELECT payload, actor FROM runs WHERE id = ?
 
--- name: stop_request_of_run
-SELECT stop_request, deadline FROM runs WHERE id = ?
-
 -- name: traceback_of_run
 SELECT traceback FROM runs WHERE id = ?
 
