@@ -32,7 +32,7 @@ from duetime.api.prompts import Prompting
 from duetime.api.runs import DeadLetters, DeadLettersMethods, Inbox, InboxMethods, Running
 from duetime.api.values import OneScheduleMethods, ScheduleMethods, ScheduleValue
 from duetime.service import answers, options
-from duetime.service.operations.change import BulkChange
+from duetime.service.operations.change_many import BulkChange
 from duetime.testing import SettableClock
 from reference.docstrings import base_names, class_docs, declared_types, field_docs, name_docs, own_fields
 from reference.markdown import code, page, table

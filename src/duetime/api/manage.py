@@ -15,7 +15,7 @@ from duetime.engine.errors import Conflict, NotFound
 from duetime.service.answers import ServerStatus, Upcoming, WorkerState
 from duetime.service.kind_spec import KEPT_ELSEWHERE
 from duetime.service.operations import upcoming
-from duetime.service.operations.change import BulkChange, ChangeMany, change_many, kept_outside
+from duetime.service.operations.change_many import BulkChange, ChangeMany, change_many, kept_outside
 from duetime.service.operations.declaration import MAX_LIMIT, check_type, read_range
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
 from duetime.service.operations.status import status, worker_views, workers

@@ -16,7 +16,8 @@ from duetime.dashboard.request import Form, PageRequest
 from duetime.dashboard.timeline.charts import SPARKS, sparks
 from duetime.dashboard.undo import reverse_of
 from duetime.service.errors import refuse
-from duetime.service.operations.change import ACTIONS, MAX_CHANGED, ChangeMany, change_many
+from duetime.service.operations.change import ACTIONS
+from duetime.service.operations.change_many import MAX_CHANGED, ChangeMany, change_many
 from duetime.service.operations.overview import busy_schedules, latest_traces
 from duetime.service.operations.schedules import (
     ListSchedules,

@@ -14,7 +14,7 @@ from duetime.dashboard.request import Form, PageRequest, own_page
 from duetime.dashboard.undo import UNDO, ReverseChange
 from duetime.engine.errors import DuetimeError
 from duetime.service.operations.attention import MarkRuns, mark_runs
-from duetime.service.operations.change import ChangeMany, change_many
+from duetime.service.operations.change_many import ChangeMany, change_many
 from duetime.service.operations.dead_letters import ChangeDeadLetters, change_dead
 from duetime.service.vocabulary import known_zone
 

@@ -26,6 +26,7 @@ from duetime.service.lookup import is_stored
 from duetime.service.masking import without_secrets
 from duetime.service.operations import change as operations
 from duetime.service.operations.change import ChangeRequest
+from duetime.service.operations.change_many import ChangeMany, change_many
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.edit import EditedSchedule
 from duetime.service.presenters import brief_view
@@ -174,7 +175,7 @@ def _refusal_of_many(_arguments: Arguments, err: DuetimeError) -> Reply:
 
 @tools.declare(
     "Change many",
-    {**inputs_of(operations.ChangeMany), "kind": KIND, "timezone": ZONE},
+    {**inputs_of(ChangeMany), "kind": KIND, "timezone": ZONE},
     {
         "action": TEXT,
         "dry_run": FLAG,
@@ -192,6 +193,6 @@ def _refusal_of_many(_arguments: Arguments, err: DuetimeError) -> Reply:
 def change_schedules(call: Call, arguments: Arguments) -> Reply:
     """Pause, resume, end, restore or shift many schedules: those in ids, those that match the filters, or all. Try
     dry_run first and show the user what matches."""
-    changed = operations.change_many(call, request_of(operations.ChangeMany, arguments)).value
+    changed = change_many(call, request_of(ChangeMany, arguments)).value
     answer = {"action": arguments["action"], **changed.facts(_SHOWN)}
     return Reply({**answer, "more": True} if len(changed.matched) > _SHOWN else answer)

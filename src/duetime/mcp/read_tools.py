@@ -11,8 +11,7 @@ from duetime.mcp.operation_tools import inputs_of, request_of
 from duetime.mcp.schemas import ERROR, WARNINGS, ZONE, with_owner
 from duetime.mcp.served import ID, KIND, GenericTools, tool_id, with_tool_id
 from duetime.service.masking import LONGEST
-from duetime.service.operations.history import MAX_LISTED_TEXT, History, ShowRun, history_facts, outcomes, show_run
-from duetime.service.operations.history import history as read_history
+from duetime.service.operations.history import MAX_LISTED_TEXT, History, ShowRun, history_with_facts, outcomes, show_run
 from duetime.service.operations.upcoming import ListUpcoming, upcoming
 from duetime.service.services import Call
 from duetime.service.vocabulary import Run
@@ -84,9 +83,9 @@ def history(call: Call, arguments: Arguments) -> Reply:
         run = show_run(call, request_of(ShowRun, arguments)).value
         return Reply({"runs": rows_of(call, [run]), "total": 1, "timezone": call.zone})
     request = request_of(History, arguments, schedule=arguments.get("schedule_id"), max_bytes=_MAX_PAGE_BYTES)
-    page, _, notes = read_history(call, request)
+    (page, _, notes), facts = history_with_facts(call, request)
     answer = {"runs": rows_of(call, page.items, MAX_LISTED_TEXT), "total": page.total, "timezone": call.zone}
-    answer |= history_facts(call, request)
+    answer |= facts
     further = {"next_cursor": page.cursor, "at_least": not page.total_exact, "notes": list(notes)}
     return Reply(answer | {name: value for name, value in further.items() if value})
 

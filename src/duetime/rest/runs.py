@@ -55,7 +55,8 @@ def search(call: Caller, query: Annotated[RunsAsked, Query()]) -> Response:
     """List runs, latest first, page by page; none of a schedule that does not exist."""
     call, request = call.in_zone(query.timezone), request_of(History, query)
     try:
-        return answer_runs(call, history.history(call, request), **history.history_facts(call, request))
+        answer, facts = history.history_with_facts(call, request)
+        return answer_runs(call, answer, **facts)
     except NotFound:
         return answer_runs(call, Answer(Page([], None, 0)))
 

@@ -29,17 +29,8 @@ from duetime.rest.responses import ChangedShape, RunsShape, SchedulesShape, Stop
 from duetime.rest.runs import answer_runs, started_shape
 from duetime.service import answers
 from duetime.service.errors import refuse
-from duetime.service.operations.change import (
-    Cancel,
-    ChangeMany,
-    ChangeRequest,
-    Delete,
-    Pause,
-    Restore,
-    Resume,
-    change,
-    change_many,
-)
+from duetime.service.operations.change import Cancel, ChangeRequest, Delete, Pause, Restore, Resume, change
+from duetime.service.operations.change_many import ChangeMany, change_many
 from duetime.service.operations.create import CreateSchedule
 from duetime.service.operations.create import create as create_schedule
 from duetime.service.operations.declaration import Answer

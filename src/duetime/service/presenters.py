@@ -223,6 +223,11 @@ _INSTANTS = ("at", "start", "end", "anchor")
 def trigger_shape(text: str, zone: str | None = None) -> View:
     """Return a trigger in the form of a request, so that a client can send back what it read; with instants in a zone,
     if one is given."""
+    return dict(_trigger_shape(text, zone))
+
+
+@lru_cache(maxsize=1024)
+def _trigger_shape(text: str, zone: str | None) -> View:
     once = None if zone is None else _once_shape(text, zone)
     if once is not None:
         return once
@@ -290,13 +295,14 @@ _NOT_SET: Final = object()
 def options_view(policy: str, trigger: str, zone: str, defaults: Mapping[str, Any] = MappingProxyType({})) -> View:
     """Return the options of a stored policy that differ from the defaults, which may be those of a kind, and the limits
     of the times, so that whoever set them can read them back."""
-    stored, shape = json_object(policy) or {}, _policy_shape(policy) or {}
+    stored = json_object(policy) or {}
+    shape = (_policy_shape(policy) or {}) if stored else {}
     options = {
         option.argument: shape[option.argument]
         for option in policy_options().values()
         if option.argument in shape and stored.get(option.name, _NOT_SET) not in (_NOT_SET, defaults.get(option.name))
     }
-    times = trigger_shape(trigger, zone)
+    times = _trigger_shape(trigger, zone)
     return options | {name: _to_the_second(times[name]) for name in TIME_LIMITS if name in times}
 
 

@@ -33,8 +33,7 @@ _IS_OPEN: Final = """p.state NOT IN ('cancelled', 'deleted') AND NOT CASE WHEN i
   ELSE p.failures = 0 AND COALESCE(p.last_status, '') = 'completed' AND COALESCE(p.last_run, 0) >= i.last END
 AND COALESCE(r.status, '') NOT IN ('pending', 'queued', 'running', 'waiting')"""
 """A worker ends the others soon: see `incidents_over`. While the run is tried again, nobody needs to do anything."""
-_LATEST: Final = 2**62
-"""Later than any instant."""
+_MARKED: Final = {None: "", True: " AND i.resolved IS NOT NULL", False: " AND i.resolved IS NULL"}
 
 
 def apply_further(
@@ -130,16 +129,15 @@ class IncidentsMixin(RecordsMixin, Incidents):
                 tx.send("forget_tombstones", before)
 
     def incidents(self, owner: str | None, limit: int, *, resolved: bool | None = None) -> list[IncidentRow]:
-        first, last = 1 if resolved else 0, 0 if resolved is False else _LATEST
         of_owner, values = ("", ()) if owner is None else (" AND i.owner = ?", (owner,))
-        needed = f"{self._sql['incidents_known']} AND {_IS_OPEN}{of_owner}"
-        return self._incidents(f"{needed} ORDER BY i.id DESC LIMIT ?", [first, last, *values, limit])
+        needed = f"{self._sql['incidents_known']}{_MARKED[resolved]} AND {_IS_OPEN}{of_owner}"
+        return self._incidents(f"{needed} ORDER BY i.id DESC LIMIT ?", [*values, limit])
 
     def incidents_of(self, schedules: Sequence[ScheduleId], incidents: Sequence[int] = ()) -> list[IncidentRow]:
         of, ids = ("i.schedule", sorted(set(schedules))) if schedules else ("i.id", sorted(set(incidents)))
         if not ids:
             return []
-        return self._incidents(f"{self._sql['incidents_known']} AND {of} IN ({marks(ids)})", [0, _LATEST, *ids])
+        return self._incidents(f"{self._sql['incidents_known']} AND {of} IN ({marks(ids)})", ids)
 
     def _incidents(self, statement: str, values: Sequence[object]) -> list[IncidentRow]:
         return [IncidentRow(*row) for row in self._rows(statement, values)]

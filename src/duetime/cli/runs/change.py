@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from duetime.cli.runs.runs import Kind, known_kind
 from duetime.engine.clock import Instant
 from duetime.service.errors import FAILED, OK
-from duetime.service.operations.change import CHANGES, FINAL, BulkChange, ChangeMany, change_many
+from duetime.service.operations.change_many import CHANGES, ENDING, BulkChange, ChangeMany, change_many
 from duetime.service.operations.declaration import read_time
 from duetime.service.vocabulary import clock_local
 from duetime.terminal import output
@@ -68,7 +68,7 @@ def change(
             older_than=older_than, shift=by, everything=everything, until=ends, note=note, dry_run=dry_run,
             expected_count=expected, is_confirmed=yes,
         )  # fmt: skip
-        if action in FINAL and expected is None and not (yes or dry_run or json_) and is_interactive():
+        if action in ENDING and expected is None and not (yes or dry_run or json_) and is_interactive():
             matched = change_many(call, replace(request, dry_run=True)).value.matched
             if not _agreed(app, action, matched):
                 return OK

@@ -16,8 +16,7 @@ from duetime.service.masking import masked_payload
 from duetime.service.operations.history import (
     History,
     ShowRun,
-    history,
-    history_facts,
+    history_with_facts,
     run_details,
     schedule_of,
     show_run,
@@ -168,11 +167,11 @@ def list_(
     request = History(kind=known_kind(kind), status=status, since=since, until=until, limit=limit, cursor=cursor)
     with opened(db) as app:
         zone = app.call.zone
-        page, _, notes = history(app.call, request)
+        (page, _, notes), facts = history_with_facts(app.call, request)
         if json_:
             views = [whole_view(run, schedule_of(app.call, run), zone) for run in page.items]
             more = {"notes": list(notes)} if notes else {}
-            more |= history_facts(app.call, request)
+            more |= facts
             output.print_json({"runs": views, "total": page.total, "next_cursor": page.cursor, **more})
         elif not page.items:
             print(" ".join(["No runs were found.", *notes]))
@@ -184,9 +183,9 @@ def list_(
             headings = ["RUN", "STATUS", "DUE", "KIND", "NAME", "OUTCOME"]
             output.table(headings, rows, whole=3, spare={"KIND": 20})
             if len(page.items) < page.total:
-                counts = history_facts(app.call, request)["counts"]
-                by_status = ", ".join(f"{number:,} {state}" for state, number in sorted(counts.items()))
-                output.say(f"{len(page.items)} of {counted(page)}; --limit shows more. By status: {by_status}")
+                by_status = ", ".join(f"{number:,} {state}" for state, number in facts.get("counts", {}).items())
+                counts = f" By status: {by_status}" if by_status else ""
+                output.say(f"{len(page.items)} of {counted(page)}; --limit shows more.{counts}")
 
 
 @commands.command(cls=ReadCommand)

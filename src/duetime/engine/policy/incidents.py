@@ -32,6 +32,9 @@ MAX_INCIDENTS_LISTED: Final = 20
 """Maximum number of incidents that one message lists."""
 OTHER_CAUSES: Final = "other causes"
 
+NO_INCIDENT: Final = 0
+"""The id of a row that stands for runs, or for a schedule, of which there is no incident."""
+
 _OF_FAILURES = (NotifyOn.FAILURE, NotifyOn.ALWAYS)
 
 _CHANGING = re.compile(
@@ -58,14 +61,14 @@ class IncidentRow(NamedTuple):
     first: Instant
     last: Instant
     number: int
-    alert: str
-    due: Instant | None
+    alert: str = ""
+    due: Instant | None = None
     """When the owner is to be told next; None if there is nothing to tell."""
-    last_told: Instant | None
-    reminders: int
-    recovered: Instant | None
-    resolved: Instant | None
-    actor: str | None
+    last_told: Instant | None = None
+    reminders: int = 0
+    recovered: Instant | None = None
+    resolved: Instant | None = None
+    actor: str | None = None
     """Who resolved it."""
     name: str = ""
     public_id: str = ""

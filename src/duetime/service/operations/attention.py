@@ -11,7 +11,7 @@ from typing import Annotated, Final, NamedTuple
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import DISMISSABLE, Run, RunStatus, Schedule, ScheduleId, ScheduleState, Trouble
-from duetime.engine.policy.incidents import IncidentRow, headline
+from duetime.engine.policy.incidents import NO_INCIDENT, IncidentRow, headline
 from duetime.service.errors import refuse_many
 from duetime.service.operations import overview
 from duetime.service.operations.dead_letters import (
@@ -134,8 +134,9 @@ def _of_run(run: Run, public_id: str) -> IncidentRow:
     resolved = at if run.stop and not waits else None
     text = "" if waits else run.error or run.status
     return IncidentRow(
-        0, run.owner, run.schedule, trouble, "", text, run.id, at, at, 1, "", None, None, 0, None, resolved, None,
-        run.name, public_id, run.kind, run.status, run.number, run.due, run.last or run.due,
+        NO_INCIDENT, run.owner, run.schedule, trouble, "", text, run.id, at, at, 1,
+        resolved=resolved, name=run.name, public_id=public_id, kind=run.kind, run_status=run.status,
+        occurrences=run.number, run_due=run.due, run_last=run.last or run.due,
     )  # fmt: skip
 
 
@@ -179,10 +180,10 @@ def _of_stopped(
         at = Instant(progress.last_run or definition.updated)
         failed = [by_run.pop((definition.id, status), None) for status in (RunStatus.FAILED, RunStatus.LOST)]
         run = next((each.run for each in failed if each is not None), None)
+        text, number = progress.last_error or progress.note or "", max(1, progress.failures)
         yield IncidentRow(
-            0, definition.owner, definition.id, trouble, "", progress.last_error or progress.note or "", run, at, at,
-            max(1, progress.failures), "", None, None, 0, None, None, None, definition.name, definition.public_id,
-            definition.kind,
+            NO_INCIDENT, definition.owner, definition.id, trouble, "", text, run, at, at, number,
+            name=definition.name, public_id=definition.public_id, kind=definition.kind,
         )  # fmt: skip
 
 

@@ -100,21 +100,27 @@ class ShowRun(OperationRequest):
 def history(call: Call, request: History) -> Answer[Page[Run]]:
     """Return runs with their outcomes. Notes say which failures are not recorded in this store, and what a history
     without a match has instead."""
+    return _read(call, request, _query(call, request))
+
+
+def history_with_facts(call: Call, request: History) -> tuple[Answer[Page[Run]], View]:
+    """Do the same; with the first page, return the window as it was understood, and the number of its runs by status,
+    whatever statuses were chosen."""
     query = _query(call, request)
+    answer = _read(call, request, query)
+    if request.cursor is not None:
+        return answer, {}
+    window = {"from": moment_view(query.due_from, call.zone), "to": moment_view(query.due_to, call.zone)}
+    window = {name: value for name, value in window.items() if value is not None}
+    return answer, {**({"window": window} if window else {}), "counts": _count_by_status(call, query)}
+
+
+def _read(call: Call, request: History, query: RunQuery) -> Answer[Page[Run]]:
     page = call.scheduler.runs(call.caller, query)
     notes = [*(call.services.failure_notes(request.kind) if request.schedule is None else ())]
     if not page.items and request.cursor is None and request.count_to != 0:
         notes.append(_nothing_found(_count_by_status(call, query), query, call.zone))
     return Answer(page, (), notes)
-
-
-def history_facts(call: Call, request: History) -> View:
-    """Return the window of a history as it was understood, and the number of its runs by status, whatever statuses
-    were chosen."""
-    query = _query(call, request)
-    window = {"from": moment_view(query.due_from, call.zone), "to": moment_view(query.due_to, call.zone)}
-    window = {name: value for name, value in window.items() if value is not None}
-    return {**({"window": window} if window else {}), "counts": _count_by_status(call, query)}
 
 
 def _query(call: Call, request: History) -> RunQuery:

@@ -326,7 +326,7 @@ UPDATE incidents SET alert = 'off', due = NULL WHERE id = ?
 SELECT i.*, s.name, s.public_id, s.kind, r.status, r.number, r.due, COALESCE(r.last, r.due)
 FROM incidents i JOIN schedules s ON s.id = i.schedule JOIN progress p ON p.schedule = i.schedule
 LEFT JOIN runs r ON r.id = i.run
-WHERE i.recovered IS NULL AND COALESCE(i.resolved, 0) BETWEEN ? AND ?
+WHERE i.recovered IS NULL
 
 -- name: resolve_incidents
 UPDATE incidents SET resolved = ?, actor = ?, due = NULL
