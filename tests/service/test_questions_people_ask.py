@@ -115,6 +115,7 @@ def test_all_are_moved_by_half_an_hour(both: Stage) -> None:
     shown = both.ada.knows("change_schedules", action="shift", shift="30m", all=True, dry_run=True)
     moves = {row["name"]: row.get("moves_to") for row in shown["schedules"]}
     assert moves["cron"] == "2026-02-11T09:30:00-08:00" and shown["changed"] == 0
+    assert [row["name"] for row in shown["failed"]] == ["often"] and "often" not in moves, "a dry run refuses alike"
     answer = both.ada.knows("change_schedules", action="shift", shift="30m", all=True)
     after = {row["name"]: row.get("next_run", "")[:16] for row in answer["schedules"]}
     expected = {"cron": "2026-02-11T09:30", "hourly": "2026-02-10T13:30", "once": "2026-02-11T10:30"}
