@@ -10,7 +10,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from duetime.engine.policy.fair_share import Budget
 from duetime.engine.redaction import remember_secrets, without_password
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Store
+from duetime.engine.value_class import dataclass
 from duetime.engine.worker.lease import ExchangeAge
 from duetime.kinds import load_specs
 from duetime.kinds.jobs.kind import JobKind

@@ -11,7 +11,7 @@ import duetime
 SOURCE = Path(duetime.__file__).parent
 INTERFACES = {"mcp", "rest", "dashboard", "terminal", "cli", "api"}
 PARTS_OF_KINDS = {"mcp", "cli", "form", "api", "dashboard", "chat"}
-FREE = {"duetime.engine.clock", "duetime.engine.errors"}
+FREE = {"duetime.engine.clock", "duetime.engine.errors", "duetime.engine.value_class"}
 """Modules of which everything may be imported."""
 FREE_NAMES = {"Caller", "LOCAL", "RunId", "ScheduleId", "WorkerId"}
 MAX_IMPORTED = 52

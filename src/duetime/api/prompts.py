@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -16,6 +16,7 @@ from duetime.api.values import run_of, wait_for
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.errors import Conflict, InvalidInput, NotFound
 from duetime.engine.validation import Changes
+from duetime.engine.value_class import dataclass
 from duetime.kinds.prompts.framing import takes
 from duetime.kinds.prompts.kind import KIND, prompt_of
 from duetime.service.answers import Run

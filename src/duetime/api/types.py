@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
+from duetime.engine.value_class import dataclass
 from duetime.service.answers import RunDetails, Value
 from duetime.service.options import PolicyOptions, Time, TimeOptions
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import NoneType
 from typing import Any, Concatenate, Unpack, overload
@@ -28,6 +27,7 @@ from duetime.api.types import EditOptions, Id
 from duetime.engine import model
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import NotFound
+from duetime.engine.value_class import dataclass
 from duetime.service.answers import Created, Run
 from duetime.service.errors import refuse
 from duetime.service.operations.change import Cancel, ChangeRequest, Delete, Pause, Restore, Resume, change

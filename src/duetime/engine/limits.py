@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant
@@ -25,6 +24,7 @@ from duetime.engine.triggers import (
 )
 from duetime.engine.triggers.base import WallTrigger
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
+from duetime.engine.value_class import dataclass
 
 MOST_GAPS = 800
 """Number of gaps to check: BYSETPOS selects at most 2 x 366 times from one period."""

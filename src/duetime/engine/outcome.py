@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from duetime.engine.clock import Instant
+from duetime.engine.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

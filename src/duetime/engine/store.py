@@ -7,7 +7,6 @@ A starred method (*) is one write transaction; when it returns, its writes are o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from duetime.engine.clock import Instant
@@ -35,6 +34,7 @@ from duetime.engine.policy.record import Finished, Receipt
 from duetime.engine.policy.rows import Draft, RunEvent
 from duetime.engine.store_interfaces import Figures, Incidents, Publication, Remotes, Revocations
 from duetime.engine.triggers.base import BEFORE_ALL
+from duetime.engine.value_class import dataclass
 
 T = TypeVar("T")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any, NamedTuple
 
@@ -27,6 +26,7 @@ from duetime.engine.rule_edits import beginning, check_end, from_then_on, move_o
 from duetime.engine.times.zones import past_problem
 from duetime.engine.triggers import CronTrigger, Trigger, trigger_to_json
 from duetime.engine.triggers.build import readable
+from duetime.engine.value_class import dataclass
 
 __all__ = ["Changes", "Drafter", "NewSchedule"]
 

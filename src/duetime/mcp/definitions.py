@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from duetime.engine.errors import DuetimeError, Refused, StoreUnavailable
+from duetime.engine.value_class import dataclass
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.services import Call
 from duetime.service.text import listed

@@ -7,11 +7,13 @@ describe the data to its users. `presenters` makes their plain form, which JSON 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, field, fields
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo
+
+from duetime.engine.value_class import dataclass
 
 Plain = dict[str, Any]
 """A value as JSON has it: instants are texts in ISO 8601 with an offset."""

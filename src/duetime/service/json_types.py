@@ -9,11 +9,11 @@ import json
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from inspect import Parameter
 from typing import Annotated, Any, Literal, Union
 
 from duetime.engine.errors import InvalidInput
+from duetime.engine.value_class import dataclass
 
 TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "string": ("a text", lambda value: isinstance(value, str)),

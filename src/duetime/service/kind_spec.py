@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetime.engine.errors import DuetimeError, InvalidInput, NotFound
 from duetime.engine.scopes import Scopes
+from duetime.engine.value_class import dataclass
 from duetime.service.warnings import ScheduleWarning as ScheduleWarning  # noqa: PLC0414  kinds import it from here
 
 if TYPE_CHECKING:

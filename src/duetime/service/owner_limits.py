@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
@@ -17,6 +16,7 @@ import anyio
 import anyio.to_thread
 
 from duetime.engine.kind import LOCAL
+from duetime.engine.value_class import dataclass
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,6 +19,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
 from duetime.engine.triggers import OnceTrigger, known_zone, trigger_from_json, warnings_for
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
+from duetime.engine.value_class import dataclass
 from duetime.service.kind_spec import KindHooks, KindSpec, Outside, known_specs
 from duetime.service.presenters import instant_view, policy_shape
 from duetime.service.warnings import DELIVERY_PREFIX, ScheduleWarning, declare, warning

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from duetime.engine.value_class import dataclass
 from duetime.settings.locations import Origin, data_folder
 from duetime.settings.sections import (
     INBOX,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from duetime.engine.model import ONLY_LOCAL
+from duetime.engine.value_class import dataclass
 
 LOCAL = "local"
 QSTASH = "qstash"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from duetime.engine.clock import Instant
@@ -22,6 +21,7 @@ from duetime.engine.policy.options import (
 )
 from duetime.engine.policy.rows import Draft, FollowUp, OwnerMessage
 from duetime.engine.triggers import OnceTrigger, trigger_to_json
+from duetime.engine.value_class import dataclass
 
 GONE = "~gone-"
 """Key prefix of deleted schedules."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeVar
@@ -14,6 +14,7 @@ from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.text_cache import text_cache
+from duetime.engine.value_class import dataclass
 
 # Topics: the name under which a message is filed, and to which its receiver subscribes.
 

@@ -4,7 +4,7 @@ once, and one whose rule changes at an instant."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime
 from functools import lru_cache
 from typing import ClassVar, Final
@@ -14,6 +14,7 @@ from duetime.engine.clock import DAY, SECOND, Instant, instant_of
 from duetime.engine.errors import InvalidTrigger
 from duetime.engine.times.wall_clock import DAY_SECONDS, LAST_SECOND, LATEST, WallClock, wall_clock
 from duetime.engine.triggers.step_budget import budgeted, spend, take_step, with_own_budget
+from duetime.engine.value_class import dataclass
 
 EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 LAST_DAY: Final = LAST_SECOND // DAY_SECONDS

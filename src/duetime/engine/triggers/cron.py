@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calendar import monthrange
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from duetime.engine.errors import InvalidInput, InvalidTrigger
 from duetime.engine.times.wall_clock import DAY_SECONDS
 from duetime.engine.triggers.base import EVERY_SEVENTH, DaySet, WallTrigger, lowest
+from duetime.engine.value_class import dataclass
 
 if TYPE_CHECKING:
     from cronsim import CronSim

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Final
 
 from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.errors import InvalidTrigger
 from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, wall_clock
 from duetime.engine.triggers.base import Trigger, WallTrigger, instant_text
+from duetime.engine.value_class import dataclass
 
 _SLACK: Final = 2
 """Number of steps by which an estimate with 24-hour days may be too late: no zone has moved its clock by more than

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import MAXYEAR, date, datetime
 from functools import cached_property
 from typing import ClassVar
@@ -25,6 +25,7 @@ from duetime.engine.triggers.rrule_parser import (
 )
 from duetime.engine.triggers.rrule_parts import RuleDays, RuleTimes
 from duetime.engine.triggers.step_budget import spend
+from duetime.engine.value_class import dataclass
 
 _MOST_EMPTY_DAYS = 20_000  # a step that matches no hour of the rule within this many days never will in practice
 _MOST_EMPTY_PERIODS = 500

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from duetime.engine.clock import SECOND, Clock, Instant
@@ -17,6 +16,7 @@ from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.options import NO_OPTIONS, is_observed
 from duetime.engine.policy.rows import RunEvent
 from duetime.engine.store import ClaimRequest, RecordedAndClaimed, Store
+from duetime.engine.value_class import dataclass
 from duetime.engine.worker import claim_overlap
 from duetime.engine.worker.claim_overlap import ClaimOverlap, ClaimTurn
 from duetime.engine.worker.claim_requests import LONGEST_SLEEP, ClaimRequests, Pace

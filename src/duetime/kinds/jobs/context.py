@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -12,6 +11,7 @@ from duetime.engine.clock import SECOND
 from duetime.engine.encoding import error_text, shorten_error
 from duetime.engine.outcome import Failed, Outcome, Retry
 from duetime.engine.tracebacks import traceback_of
+from duetime.engine.value_class import dataclass
 
 
 class CancelSignal(Protocol):

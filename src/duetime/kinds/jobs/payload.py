@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
 from duetime.engine.errors import InvalidInput
+from duetime.engine.value_class import dataclass
 from duetime.service.payload_fields import About
 from duetime.service.text import value_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from duetime.engine.clock import MINUTE
@@ -14,6 +14,7 @@ from duetime.engine.outcome import Completed, Outcome, Returned
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.options import ALERTS, is_topic
 from duetime.engine.policy.rows import OwnerMessage
+from duetime.engine.value_class import dataclass
 from duetime.settings import Settings
 from duetime.settings.sections import INBOX
 from duetime.settings.sections import LOCAL as LOCAL_BACKEND

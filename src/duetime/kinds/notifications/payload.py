@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
 from duetime.engine.policy.options import checked_topic
+from duetime.engine.value_class import dataclass
 from duetime.service.payload_fields import About, Check, rule
 
 MOST_ACTIONS = 3

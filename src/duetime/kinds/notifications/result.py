@@ -6,10 +6,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
 
 from duetime.engine.errors import DuetimeError
+from duetime.engine.value_class import dataclass
 from duetime.service.errors import STORE_ERRORS, refuse
 
 P = ParamSpec("P")

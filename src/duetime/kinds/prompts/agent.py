@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 from duetime.engine.clock import Instant
 from duetime.engine.kind import StopSignal
 from duetime.engine.model import EVERYBODY, UNLIMITED, Left
 from duetime.engine.outcome import Outcome
+from duetime.engine.value_class import dataclass
 from duetime.engine.worker.lease import Lease
 from duetime.kinds.prompts.allowance import Allowance
 from duetime.settings.sections import INBOX

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
+from duetime.engine.value_class import dataclass
 from duetime.kinds.prompts.allowance import EXAMPLE
 from duetime.service.payload_fields import About, rule
 

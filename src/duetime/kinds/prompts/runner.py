@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import datetime, time, timedelta
 from functools import lru_cache, partial
 from types import MappingProxyType
@@ -24,6 +24,7 @@ from duetime.engine.policy.options import Untaken, policy_for_ending
 from duetime.engine.store import RunQuery, Store
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.build import readable
+from duetime.engine.value_class import dataclass
 from duetime.kinds.prompts.agent import Access, Agent, AgentReply, AgentRequest, Spent
 from duetime.kinds.prompts.allowance import NOTHING_MORE, Allowance
 from duetime.kinds.prompts.framing import framed, stored_by

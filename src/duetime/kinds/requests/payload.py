@@ -6,13 +6,13 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
 from duetime.engine.urls import BadAddress, read_url
+from duetime.engine.value_class import dataclass
 from duetime.kinds.requests.retry_delay import read_formula
 from duetime.kinds.requests.wire import LONGEST_PATIENCE, METHODS
 from duetime.net.calls import OURS, is_header_name, is_header_value

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import DISMISSABLE, Run, RunStatus, Schedule, ScheduleId, ScheduleState, Trouble
 from duetime.engine.policy.incidents import NO_INCIDENT, IncidentRow, headline
+from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse_many
 from duetime.service.operations import overview
 from duetime.service.operations.dead_letters import (

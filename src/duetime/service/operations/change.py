@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 from duetime.engine.clock import Instant
@@ -13,6 +12,7 @@ from duetime.engine.model import Schedule
 from duetime.engine.policy.restore import KEPT_AFTER_DELETE
 from duetime.engine.queries import no_schedule
 from duetime.engine.store import ScheduleQuery
+from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse, refuse_many
 from duetime.service.kind_spec import KEPT_ELSEWHERE
 from duetime.service.lookup import find, find_schedule, is_stored

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -14,6 +13,7 @@ from duetime.engine.policy.restore import next_if_restored
 from duetime.engine.scopes import DELETE, WRITE
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
+from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse, refuse_many
 from duetime.service.kind_spec import KEPT_ELSEWHERE, check_kind
 from duetime.service.lookup import candidate, find, is_stored

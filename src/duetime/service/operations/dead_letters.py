@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Annotated, Final, Literal, NamedTuple
@@ -17,6 +17,7 @@ from duetime.engine.model import DISMISSABLE, OVER, Run, RunId, ScheduleId, Sche
 from duetime.engine.policy.pauses import is_one_off
 from duetime.engine.scheduler import ordered
 from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
+from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse, refuse_many
 from duetime.service.operations.declaration import Answer, Field, OperationRequest, PagedRequest
 from duetime.service.operations.history import ShowRun, show_run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from datetime import datetime
 from functools import cache, reduce
 from operator import or_
@@ -14,6 +14,7 @@ from duetime.engine.clock import Instant, instant_of
 from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.model import Schedule
 from duetime.engine.times import clock_local, read_instant
+from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import check_kind
 from duetime.service.presenters import trigger_shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from duetime.engine.clock import SECOND, Instant
@@ -25,6 +25,7 @@ from duetime.engine.policy.follow_ups import message_key
 from duetime.engine.queries import no_run
 from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery, Store
 from duetime.engine.times import clock_local
+from duetime.engine.value_class import dataclass
 from duetime.service.lookup import find
 from duetime.service.masking import LONGEST, masked, masked_payload, shortened
 from duetime.service.operations.declaration import (

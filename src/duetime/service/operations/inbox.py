@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Final, Literal, get_args
 
 from duetime.engine.clock import MINUTE
@@ -17,6 +17,7 @@ from duetime.engine.queries import no_run
 from duetime.engine.scopes import WRITE
 from duetime.engine.store import Page, RunQuery
 from duetime.engine.validation import Changes
+from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse
 from duetime.service.operations.declaration import Answer, Field, OperationRequest, PagedRequest, check_type
 from duetime.service.operations.history import ShowRun, show_run

@@ -4,7 +4,7 @@ figures of schedules. Each makes few and bounded queries."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from duetime.engine.clock import DAY, MINUTE, Instant
@@ -12,6 +12,7 @@ from duetime.engine.model import READ, Run, RunId, RunStatus, Schedule, Schedule
 from duetime.engine.policy.finish import was_paused_by_engine
 from duetime.engine.store import RunQuery
 from duetime.engine.store_interfaces import PeriodCount, Timing, Trace
+from duetime.engine.value_class import dataclass
 from duetime.service.operations.dead_letters import ListDeadLetters, dead_letters
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import History, history, schedule_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Final, NamedTuple
 
 from duetime.engine.clock import Instant
@@ -15,6 +15,7 @@ from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.scopes import DELETE
 from duetime.engine.store import RunQuery
+from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse
 from duetime.service.lookup import find
 from duetime.service.masking import masked, masked_payload, unmasked_payload

@@ -4,13 +4,14 @@ created."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated, Any, Final, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import Refused
 from duetime.engine.model import Progress, Schedule, ScheduleId, ScheduleState, names_limit
 from duetime.engine.store import EVERY_ONE, Page, RunQuery, ScheduleQuery
+from duetime.engine.value_class import dataclass
 from duetime.service.lookup import find
 from duetime.service.operations.declaration import (
     Answer,

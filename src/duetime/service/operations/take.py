@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 from duetime.engine.checkout import LEASE
@@ -13,6 +12,7 @@ from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import Definition, Run
 from duetime.engine.outcome import Completed, Failed, Returned
 from duetime.engine.policy.checkout import hold_of
+from duetime.engine.value_class import dataclass
 from duetime.service.operations.declaration import Answer, Field, OperationRequest
 from duetime.service.services import Call
 

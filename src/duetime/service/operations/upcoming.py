@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Annotated, NamedTuple
 
@@ -16,6 +16,7 @@ from duetime.engine.policy.pauses import is_held
 from duetime.engine.store import PAGE_BYTES, ScheduleQuery
 from duetime.engine.triggers import Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
+from duetime.engine.value_class import dataclass
 from duetime.service.kind_spec import check_kind
 from duetime.service.operations.declaration import (
     Answer,
