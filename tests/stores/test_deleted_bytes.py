@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.support.drafts import T0, every
 from tests.support.hand import Hand, create, create_one, runs_of
 
 CANARY = "canary-of-the-payload"
+CALLBACK = {"on": "always", "kind": "request", "payload": {"url": "https://example.org/hook"}}
 SIZES = {"small": 1, "beyond a page": 1000}
 TABLES = {"schedules", "progress", "runs", "attempts", "tombstones", "incidents", "due"}
 
@@ -68,11 +70,12 @@ def test_what_is_deleted_is_nowhere(store: BaseStore, hand: Hand, tmp_path: Path
     payload = '{"task": "%s"}' % (CANARY * SIZES[size])
     others = [every(HOUR, payload='{"task": "%s"}' % ("x" * number)) for number in range(0, 400, 9)]
     create(store, *others[::2])
-    schedule = create_one(store, every(HOUR, payload=payload))
+    callbacks = [CALLBACK] if way != "a day after a delete" else []  # like inputs, they are history
+    schedule = create_one(store, every(HOUR, payload=payload, callbacks=callbacks))
     create(store, *others[1::2])
     edit = Edit(payload=payload.replace("task", "text"))
     store.change(schedule, T0, lambda change: changes.edit(change, edit))
-    if way != "a day after a delete":  # the inputs of runs are part of the history then
+    if callbacks:
         store.change(schedule, Instant(T0 + MINUTE), lambda change: changes.fire(change, payload=payload))
         hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
     assert CANARY.encode() in bytes_of(store, tmp_path)
@@ -80,3 +83,6 @@ def test_what_is_deleted_is_nowhere(store: BaseStore, hand: Hand, tmp_path: Path
     assert CANARY.encode() not in bytes_of(store, tmp_path)
     assert b"xxxxxxxxx" in bytes_of(store, tmp_path), "that of others is"
     assert runs_of(store, schedule), "its history stays"
+    kept = store._rows("SELECT payload FROM schedules WHERE substr(key, 1, 5) = '~run:'", ())
+    assert [json.loads(text)["about"]["payload"] for (text,) in kept] == ["null"] * len(callbacks)
+    assert all(json.loads(text)["url"] == "https://example.org/hook" for (text,) in kept), "it can still be sent"

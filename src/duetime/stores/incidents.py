@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
 from duetime.engine.clock import Instant
+from duetime.engine.encoding import json_object
 from duetime.engine.model import Schedule, ScheduleId, Trouble, WorkerId
 from duetime.engine.policy.bulk import begin_all
-from duetime.engine.policy.follow_ups import Messenger, drafts_of
+from duetime.engine.policy.follow_ups import NO_PAYLOAD, Messenger, drafts_of
 from duetime.engine.policy.incidents import (
     ALERT_PAUSE,
     GATHER_FOR,
@@ -58,8 +60,18 @@ def apply_further(
             tx.send("insert_tombstone", *each)
         elif isinstance(each, InputsGone):
             tx.send("forget_inputs", each.schedule)
+            _forget_in_callbacks(tx, each.schedule)
         else:
             tx.send("delete_tombstone", each.schedule)
+
+
+def _forget_in_callbacks(tx: Transaction, schedule: ScheduleId) -> None:
+    """Drop the payload of a schedule from the callbacks about its runs; one that was not sent yet is sent without."""
+    for callback, payload in tx.rows("callbacks_about", schedule):
+        content = json_object(payload)
+        if content is not None and isinstance(content.get("about"), dict):
+            content["about"]["payload"] = NO_PAYLOAD
+            tx.send("set_payload_of_schedule", json.dumps(content, ensure_ascii=False, separators=(",", ":")), callback)
 
 
 def _place(write: FurtherWrite) -> tuple[str, int, str]:

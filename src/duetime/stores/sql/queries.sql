@@ -346,6 +346,15 @@ INSERT INTO tombstones (schedule, payload, key, deleted) VALUES (?, ?, ?, ?)
 -- name: forget_inputs
 UPDATE runs SET payload = NULL WHERE schedule = ? AND payload IS NOT NULL
 
+-- The callbacks about runs of a schedule, whose bodies contain its payload; `/` follows `.`.
+-- name: callbacks_about
+SELECT s.id, s.payload FROM runs r JOIN schedules s
+  ON s.owner = r.owner AND s.key >= '~run:' || r.id || '.' AND s.key < '~run:' || r.id || '/'
+WHERE r.schedule = ?
+
+-- name: set_payload_of_schedule
+UPDATE schedules SET payload = ? WHERE id = ?
+
 -- name: tombstone
 SELECT schedule, payload, key, deleted FROM tombstones WHERE schedule = ?
 
