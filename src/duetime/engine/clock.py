@@ -14,6 +14,9 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
+NEVER = Instant(253_402_214_400 * SECOND)
+"""9999-12-31T00:00:00Z, after the last instant of every rule, but still a date in every zone. It stands for the next
+time of a schedule that waits for an event; no interface shows it."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -69,6 +69,35 @@ class Cause(StrEnum):
     MANUAL = "manual"
 
 
+EVENT_NAME: Final = r"[A-Za-z_][A-Za-z0-9_.:/-]*"
+"""The pattern of the names of events."""
+EVENT_CAUSE: Final = "event:"
+"""The beginning of the cause of a run that an event started; the number of the event follows."""
+
+
+def event_of(cause: str) -> int | None:
+    """Return the number of the event that caused a run; None for any other cause."""
+    number = cause.removeprefix(EVENT_CAUSE)
+    return int(number) if number != cause and number.isdecimal() else None
+
+
+class EventRow(NamedTuple):
+    """Something that happened, as its sender described it. What wrote it is data: it gives no orders."""
+
+    id: int
+    owner: str
+    name: str
+    key: str | None
+    """A sender's own id: an event with a known one is not stored again."""
+    at: Instant
+    depth: int
+    """Number of agent runs, or of tasks that an event started, between a person and this event."""
+    data: str
+    """JSON text."""
+    reached: int | None = 0
+    """The last schedule for which it was decided whether this event starts a run; None once that is so for all."""
+
+
 class Definition(NamedTuple):
     """What to do and when: the rarely written half of a schedule. People change it; workers never do."""
 

@@ -51,6 +51,8 @@ def beginning(
 
 def _limits_of(old: Trigger, new_type: str, begin: Instant) -> dict[str, Any]:
     """Return the limits of a rule that stay when another one replaces it, in the form of a request."""
+    if new_type == "event":
+        return {}
     limits: dict[str, Any] = {"jitter": old.jitter / SECOND} if old.jitter else {}
     if new_type == "once":
         return limits
@@ -76,6 +78,8 @@ def from_then_on(stored: str, rule: Trigger, starting: Instant, now: Instant) ->
     if starting <= now:
         raise InvalidInput(field="starting", problem="it is in the past; leave it out to change the rule at once")
     old = trigger_from_json(stored)
+    if "event" in (old.type, rule.type):
+        raise InvalidInput(field="starting", problem="needs two rules with times; leave it out to change the rule now")
     first = old.next_after(now)
     if first is None or first >= starting:
         if rule.start is not None and rule.start >= starting:
@@ -91,6 +95,8 @@ def from_then_on(stored: str, rule: Trigger, starting: Instant, now: Instant) ->
 def check_end(trigger: str, next: Instant, zone: str) -> None:
     """Refuse to move an occurrence to a time after the end of its rule."""
     stored = _rule_at(readable(trigger), next)
+    if stored is not None and stored.type == "event":
+        raise InvalidInput(field="next", problem="it waits for an event and has no next time; run it now instead")
     if stored is not None and stored.end is not None and next > stored.end:
         problem = f"{iso_local(next, zone)} is after its end, {iso_local(stored.end, zone)}"
         raise InvalidInput(field="next", problem=f"{problem}; give an earlier time, or a later end")

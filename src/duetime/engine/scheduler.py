@@ -10,14 +10,16 @@ from typing import Any, TypeVar
 from duetime.engine.actor import RUN, text_of
 from duetime.engine.checkout import Checkout
 from duetime.engine.clock import DAY, Clock, Instant
+from duetime.engine.encoding import encode_whole
 from duetime.engine.errors import Conflict, InvalidInput, KeyReused, LimitReached, Refused, StoreUnavailable
 from duetime.engine.fingerprint import fingerprint, is_same_request
 from duetime.engine.kind import Caller, Kind
 from duetime.engine.lazy_sequence import LazyMap
-from duetime.engine.limits import Limits
+from duetime.engine.limits import MAX_EVENT_BYTES, Limits
 from duetime.engine.model import LOCAL, OVER, Definition, Run, RunStatus, Schedule, ScheduleState, status_of
 from duetime.engine.outcome import Alert
 from duetime.engine.policy import changes as policy_changes
+from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.decision import Change, Decision, RunDecider
 from duetime.engine.policy.follow_ups import alert, drafts_of
 from duetime.engine.policy.incidents import IncidentRow
@@ -25,6 +27,7 @@ from duetime.engine.policy.rows import Draft
 from duetime.engine.queries import no_run, no_schedule
 from duetime.engine.scopes import DELETE, WRITE, check
 from duetime.engine.store import Creation, Store
+from duetime.engine.store_interfaces import NewEvent, StoredEvent
 from duetime.engine.triggers import Trigger
 from duetime.engine.validation import Changes, Drafter, NewSchedule
 
@@ -157,6 +160,46 @@ class Scheduler(Checkout):
             return self.store.create(drafts, limits, most_bytes)
         except StoreUnavailable:
             return self.store.create(drafts, limits, most_bytes)
+
+    # -- events -------------------------------------------------------------------------------------------------
+
+    def emit(self, caller: Caller, name: str, data: Any, key: str | None = None) -> StoredEvent:
+        """Store an event of the caller's owner. An agent's run may send only names that begin with `agent.`, so that it
+        cannot start what may do more than the run itself."""
+        if caller.scopes:
+            check(caller.scopes, WRITE)
+        return self._emit(caller, name, data, key, is_agents=caller.depth > 0)
+
+    def emit_from(self, claim: Claim, depth: int, name: str, data: Any, key: str | None = None) -> StoredEvent:
+        """Store an event that a run sends. `depth` is that of the event that started the run."""
+        definition = claim.definition
+        caller = Caller(definition.owner, depth=max(depth, definition.depth) + 1)
+        return self._emit(caller, name, data, key, is_agents=definition.depth > 0)
+
+    def _emit(self, caller: Caller, name: str, data: Any, key: str | None, *, is_agents: bool) -> StoredEvent:
+        from duetime.engine.triggers.event import AGENTS, check_name  # few processes send events
+
+        check_name(name)
+        now = self.clock.now()
+        if is_agents and not name.startswith(AGENTS):
+            problem = f"an agent's run may send only events whose names begin with {AGENTS}; send {AGENTS}{name}"
+            raise Refused(f"event: {problem}", code="run_token", details={"field": "event"})
+        if caller.depth > self.limits.depth:
+            raise self._too_deep(caller, now)
+        text = encode_whole(data)
+        size = len(text.encode())
+        if size > MAX_EVENT_BYTES:
+            message = f"data: it has {size:,} bytes, and {MAX_EVENT_BYTES:,} are possible; send a reference to it"
+            raise LimitReached(message, code="too_large", details={"field": "data"})
+        key = None if key is None else self.drafter.key(key, now)
+        event = NewEvent(caller.owner, name, key, now, caller.depth, text)
+        limit = self._most_bytes(caller.owner).get(caller.owner)
+        try:
+            return self.store.emit(event, limit)
+        except StoreUnavailable:
+            if key is None:  # nobody knows whether it was stored
+                raise
+            return self.store.emit(event, limit)
 
     # -- changing -----------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.model import Cause, Run, RunId, Schedule, ScheduleId
+from duetime.engine.model import Cause, EventRow, Run, RunId, Schedule, ScheduleId
 from duetime.engine.policy.incidents import IncidentRow
 
 
@@ -237,6 +237,65 @@ class Figures(Protocol):
 
     def depths(self, lanes: Sequence[str], now: Instant) -> dict[str, int]:
         """Return the number of due entries by lane; at most MAX_COUNTED_ROWS of each."""
+
+
+class NewEvent(NamedTuple):
+    """An event to store."""
+
+    owner: str
+    name: str
+    key: str | None
+    at: Instant
+    depth: int
+    data: str
+
+
+class StoredEvent(NamedTuple):
+    id: int
+    fresh: bool
+    """False if an event with the same key was stored before, which this is then the number of."""
+
+
+class EventName(NamedTuple):
+    """A name under which events arrived."""
+
+    name: str
+    last: Instant
+
+
+class Events(Protocol):
+    """The part of a store that keeps events and turns them into runs. A starred method (*) is one write transaction."""
+
+    events_wait: bool
+    """Whether the last exchange found events that wait to become runs."""
+
+    def emit(self, event: NewEvent, most_bytes: int | None = None) -> StoredEvent:
+        """* Store an event. Raises LimitReached."""
+
+    def expand_events(self, now: Instant) -> bool:
+        """* Turn events into runs, a bounded number; return False if there were none, or another process does that."""
+
+    def has_open_events(self) -> bool:
+        """Return whether events wait to become runs."""
+
+    def event(self, event: int) -> EventRow | None: ...
+
+    def events_of(
+        self, owner: str | None, limit: int, before: int | None = None, name: str | None = None
+    ) -> list[EventRow]:
+        """Return the events of an owner, or of all owners, the latest first."""
+
+    def event_names(self, owner: str, limit: int) -> list[EventName]:
+        """Return the names under which an owner's events arrived, as long as these are stored."""
+
+    def has_listeners(self, owner: str, name: str) -> bool:
+        """Return whether an owner has a schedule that waits for events of this name."""
+
+    def listening(self, owner: str | None, limit: int) -> list[Schedule]:
+        """Return active schedules of an owner, or of all owners, that wait for events."""
+
+    def prune_events(self, before: Instant, limit: int) -> int:
+        """* Delete at most `limit` events from before an instant that no run needs; return their number."""
 
 
 class Incidents(Protocol):

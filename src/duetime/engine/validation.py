@@ -20,7 +20,7 @@ from duetime.engine.new_schedule import NewSchedule
 from duetime.engine.policy.bulk import KEY, PUBLIC_ID, Column, Drafts
 from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.changes import Edit
-from duetime.engine.policy.options import CatchUp, Policy, policy_for_ending, policy_to_json
+from duetime.engine.policy.options import CatchUp, Overlap, Policy, policy_for_ending, policy_to_json
 from duetime.engine.policy.rows import Draft
 from duetime.engine.rule_edits import beginning, check_end, from_then_on, move_once
 from duetime.engine.times.zones import past_problem
@@ -104,7 +104,8 @@ class Drafter(RequestChecks):
         prepared = kind.prepare(request.payload, caller)
         if trigger.type == "cron" and new.first is None:
             prepared.check_cron(new.trigger_config["expression"])
-        policy, policy_text = self._policy_of(kind, prepared, request.policy)
+        options = request.policy if trigger.type != "event" else with_event_overlap(kind, trigger, request.policy)
+        policy, policy_text = self._policy_of(kind, prepared, options)
         prepared.agree(policy)
         check_can_run(policy, trigger)
         if caller.depth:
@@ -213,6 +214,9 @@ class Drafter(RequestChecks):
         elif changes.starting is not None:
             problem = "requires a new rule, because a time moves the next run alone; give a rule"
             raise InvalidInput(field="starting", problem=problem)
+        if trigger is not None and (rule := readable(trigger)) is not None and rule.type == "event":
+            stored = json_object(definition.policy) or {}
+            options = with_event_overlap(self._kind(definition.kind), rule, {**stored, **(options or {})})
         if options is not None:
             usual = {**self._kind(definition.kind).defaults, **({} if prepared is None else prepared.policy)}
             stored = json_object(definition.policy) or {}  # if it was corrupted in the database, an edit repairs it
@@ -262,6 +266,17 @@ class Drafter(RequestChecks):
             return None
 
 
+def with_event_overlap(kind: Kind, trigger: Trigger, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options of a schedule that waits for events. What arrives while a run is active is not skipped, as an
+    occurrence by the clock would be: no other one makes up for it."""
+    if options.get("overlap") is not None:
+        return options
+    usual = kind.defaults.get("overlap")
+    if usual is None or getattr(trigger, "cooldown", None):
+        usual = getattr(kind, "event_overlap", str(Overlap.QUEUE))
+    return {**options, "overlap": usual}
+
+
 def _check_edited(definition: Definition, policy: str | None, trigger: str | None) -> None:
     """Check the policy and the trigger after an edit; if it changes neither, nothing new can be wrong."""
     if policy is None and trigger is None:
@@ -291,6 +306,12 @@ def check_can_run(policy: Policy, trigger: Trigger) -> None:
     At-most-once work is never claimed ahead of its instant, so each of its runs starts a moment late: if nothing late
     may run and no lateness is tolerated, nothing runs.
     """
+    if policy.overlap == Overlap.LATEST and trigger.type != "event":
+        problem = "latest is for schedules that wait for an event; choose skip, queue or allow"
+        raise InvalidInput(field="overlap", problem=problem)
+    if policy.overlap == Overlap.ALLOW and getattr(trigger, "cooldown", None):
+        problem = 'allow contradicts "at most every"; choose latest, queue or skip'
+        raise InvalidInput(field="overlap", problem=problem)
     tolerated = policy.grace + trigger.jitter
     if policy.at_most_once and policy.catch_up == CatchUp.SKIP and tolerated < LEAD:
         raise InvalidInput(

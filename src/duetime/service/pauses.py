@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from duetime.engine.clock import Instant
+from duetime.engine.clock import NEVER, Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.policy.catch_up import missed_span
@@ -22,7 +22,7 @@ def fires_at(schedule: Schedule) -> Instant | None:
     """Return when a schedule fires next: for a paused one, when it does so if nobody resumes it earlier; None if it
     then never does, or if that is not known."""
     definition, progress = schedule
-    until, following = definition.resume_at, progress.next
+    until, following = definition.resume_at, None if progress.next == NEVER else progress.next
     if progress.state != ScheduleState.PAUSED or following is None:
         return following
     if until is None or following >= until:

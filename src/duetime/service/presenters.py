@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from duetime.engine.actor import actor_from, actor_phrase, is_agents
-from duetime.engine.clock import SECOND, Instant
+from duetime.engine.clock import NEVER, SECOND, Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import (
@@ -45,7 +45,7 @@ _decode = json.JSONDecoder().decode  # the function that `json.loads` calls afte
 
 def instant_view(instant: Instant | None, zone: str) -> str | None:
     """Return an instant to the second, because nobody reads or plans microseconds."""
-    return None if instant is None else _second_view(instant // SECOND, zone)
+    return None if instant is None or instant >= NEVER else _second_view(instant // SECOND, zone)
 
 
 @lru_cache(maxsize=4096)
@@ -88,8 +88,8 @@ def _max_runs(policy: str) -> Any:
 
 
 def next_of(progress: Progress) -> Instant | None:
-    """Return when a schedule fires next; None while it is paused or broken."""
-    return progress.next if progress.state == ScheduleState.ACTIVE else None
+    """Return when a schedule fires next; None while it is paused or broken, or if it waits for an event."""
+    return progress.next if progress.state == ScheduleState.ACTIVE and progress.next != NEVER else None
 
 
 _ADVICE = "edit it to give it a new rule, or delete it"
@@ -240,6 +240,8 @@ def _trigger_shape(text: str, zone: str | None) -> View:
         view["seconds"] = _seconds(view.pop("period_us"))
     if "jitter_us" in view:
         view["jitter"] = _seconds(view.pop("jitter_us"))
+    if "cooldown_us" in view:
+        view["at_most_every"] = _seconds(view.pop("cooldown_us"))
     return view
 
 
@@ -314,7 +316,7 @@ def _to_the_second(limit: Any) -> Any:
 def next_instants(schedule: Schedule, now: Instant, count: int) -> list[Instant]:
     """Return the next instant, which an edit may have moved, and the trigger's instants after it."""
     progress = schedule.progress
-    if progress.next is None or progress.state != ScheduleState.ACTIVE:
+    if next_of(progress) is None or progress.next is None:
         return []
     try:
         policy = policy_from_json(schedule.definition.policy)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
+from duetime.engine.clock import DAY, HOUR, MINUTE, NEVER, SECOND, Instant
 from duetime.engine.encoding import UNSAFE, clean, clean_text
 
 __all__ = ["UNSAFE", "clean", "clean_text"]  # for interfaces
@@ -44,7 +44,7 @@ def relative(instant: Instant, now: Instant) -> str:
 
 def ahead(instant: Instant | None, now: Instant) -> str:
     """Format when a pending item is due, or by how much it is overdue."""
-    if instant is None:
+    if instant is None or instant >= NEVER:
         return "-"
     return relative(instant, now) if instant >= now - SECOND else f"overdue by {relative(instant, now)[:-4]}"
 

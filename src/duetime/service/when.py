@@ -70,6 +70,9 @@ def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
         return "rrule", {"rrule": rule[6:]}
     if rule[:5].lower() == "freq=":
         return "rrule", {"rrule": rule}
+    event = _read_event(rule)
+    if event is not None:
+        return "event", event
     tidy = " ".join(text.split()) if len(text) <= MAX_PHRASE_LENGTH else ""
     if not tidy:
         raise InvalidInput(f'when: give a time such as "tomorrow at 9", or a rule such as {EXAMPLES}', field="when")
@@ -80,6 +83,30 @@ def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
     except UnreadableTime as error:
         raise InvalidInput(f"when: {error.message}", field="when") from None
     return ("once", {"run_at": tidy}) if parts is None else parts
+
+
+def _read_event(text: str) -> dict[str, Any] | None:
+    """Return the configuration of a trigger that waits for an event, of a phrase such as "on github.push". A phrase
+    that can also be read as a time is one: "on friday"."""
+    if text[:3].lower() != "on ":
+        return None
+    from duetime.engine.times.event_phrases import read_event_phrase
+    from duetime.engine.times.recurrence import parse_recurrence
+
+    tidy = " ".join(text.split())
+    try:
+        event = read_event_phrase(tidy)
+    except UnreadableTime as error:
+        raise InvalidInput(f"when: {error.message}", field="when") from None
+    if event is None or event[1]:
+        return event and event[0]
+    try:
+        if parse_recurrence(tidy) is not None:
+            return None
+        read_time(tidy, zone="UTC", now=_ANY_TIME)
+    except Exception:  # neither a rule nor a time
+        return event[0]
+    return None
 
 
 def _read_fully(text: str) -> tuple[str, dict[str, Any]]:

@@ -46,7 +46,7 @@ from duetime.stores.create import (
     join_requests,
     refuse_nul,
 )
-from duetime.stores.incidents import IncidentsMixin
+from duetime.stores.events import EventsMixin
 from duetime.stores.reads import ReadsMixin
 from duetime.stores.record_and_claim import (
     answers_of,
@@ -113,7 +113,7 @@ def _to_created(rows: NewRows) -> Creation:
     return created
 
 
-class BaseStore(ReadsMixin, TrimMixin, IncidentsMixin, Store, ABC):
+class BaseStore(ReadsMixin, TrimMixin, EventsMixin, Store, ABC):
     """The part of the store contract that does not depend on the database."""
 
     writes_overlap = False
@@ -123,6 +123,8 @@ class BaseStore(ReadsMixin, TrimMixin, IncidentsMixin, Store, ABC):
         self._listeners: list[tuple[Callable[[], None], bool]] = []
         self._creates = SharedCommit(self._create_few, self._check_file)
         self._changes = SharedCommit(self._change_together)
+        self._emits = SharedCommit(self._emit_together, self._check_file)
+        self.events_wait = False
         self._trimmed = []
         self.observer: RunObserver | None = None
         self._unpaused = {}
@@ -362,6 +364,8 @@ class BaseStore(ReadsMixin, TrimMixin, IncidentsMixin, Store, ABC):
             # Finished runs may make more work due, so due work is requested afterwards.
             if not tx.lock_worker(worker, completions, () if finished else wants, last=not finished and not wants):
                 raise WorkerGone
+            if tx.has_events:
+                self.events_wait = True
             own_now, (now, wants) = now, not_beyond(tx.server_time(), now, wants)
             answers = answers if now == own_now else None  # they were computed for a time that has not come yet
             settled, soon = settle(tx, worker, now, finished, known, messenger) if finished else ([], False)

@@ -201,12 +201,13 @@ def _due_entries(tx: Transaction, wants: Sequence[ClaimRequest]) -> list[DueItem
         if want.lane not in lanes:
             continue
         used = 0
-        if want.share:
+        if taken and want.share:
             used = sum(number for share, number in taken.items() if share.startswith(want.share))
         rest = want._replace(limit=want.limit - used) if used else want
         own = _of_lane(tx, rest, lanes[want.lane], served) if rest.limit > 0 else []
-        taken[want.share] += len(own)
-        entries.update({entry[0]: entry for entry in own})
+        if own:
+            taken[want.share] += len(own)
+            entries.update({entry[0]: entry for entry in own})
     return list(entries.values())
 
 

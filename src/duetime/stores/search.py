@@ -15,9 +15,20 @@ from importlib.resources.abc import Traversable
 from typing import Any, Final
 
 from duetime.engine.clock import DAY
+from duetime.engine.clock import NEVER as NO_TIME
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Attempt, Definition, Progress, Run, Schedule, ScheduleState, WorkerRow, lane_of
+from duetime.engine.model import (
+    Attempt,
+    Definition,
+    EventRow,
+    Progress,
+    Run,
+    Schedule,
+    ScheduleState,
+    WorkerRow,
+    lane_of,
+)
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.store_interfaces import Remote
 from duetime.stores.transaction import schedule_of
@@ -25,7 +36,7 @@ from duetime.stores.transaction import schedule_of
 # Named queries and numbered migrations, read from the SQL files beside this module.
 
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
-_WHOLE_ROW = re.compile(r"\b([sxprwam])\.\*")
+_WHOLE_ROW = re.compile(r"\b([sxprwame])\.\*")
 _FIELDS = {
     "s": Definition._fields,
     "p": Progress._fields,
@@ -33,6 +44,7 @@ _FIELDS = {
     "w": WorkerRow._fields,
     "a": Attempt._fields,
     "m": Remote._fields,
+    "e": EventRow._fields,
 }
 
 
@@ -165,7 +177,7 @@ def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where
     else:
         raise InvalidInput(f"Unknown status: {query.status}", field="status")
     if query.firing:
-        where.add("p.state = 'active' AND p.next IS NOT NULL")
+        where.add("p.state = 'active' AND p.next < ?", NO_TIME)
     if query.order_by == "name" and query.status is not None:
         where.add(NOT_DELETED)  # as in the index by name
     if not query.follow_ups:

@@ -112,12 +112,21 @@ class Transaction(Reader, Protocol):
 
     events: tuple[RunEvent, ...] = ()
     """What observers are told after the commit."""
+    has_events: bool = False
+    """Whether events wait to become runs, as of `lock_worker`."""
 
     def rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a named query."""
 
     def send(self, name: str, *values: Any) -> object:
         """Run a named statement whose result is not needed yet; a store across a network may send it later."""
+
+    def rows_of_all(self, name: str, values: Sequence[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
+        """Return the rows of a named query for each of several tuples of values."""
+        return [self.rows(name, *each) for each in values]
+
+    def select(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement with `?` for parameters."""
 
     def new_run_id(self) -> RunId: ...
 
@@ -129,6 +138,12 @@ class Transaction(Reader, Protocol):
 
     def lock_alerts(self) -> None:
         """Serialize the transactions that decide what owners are told."""
+
+    def lock_expansion(self) -> bool:
+        """Return whether no other transaction turns events into runs, and keep others from it."""
+
+    def lock_listeners(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, Schedule]:
+        """Lock the progress of schedules, which are in order, and return them as they are stored."""
 
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]: ...
 
@@ -189,6 +204,9 @@ class Transaction(Reader, Protocol):
 
     def announce(self) -> None:
         """Notify other processes, with the commit, that something may have become due earlier."""
+
+    def announce_events(self) -> None:
+        """Notify other processes, with the commit, that events wait to become runs."""
 
     # Reads and writes for which all dialects use the same named queries.
 

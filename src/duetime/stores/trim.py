@@ -61,7 +61,7 @@ class TrimMixin(RecordsMixin):
         """Sum up what an owner stores, without a lock, and store the total: without what others deleted meanwhile, or
         else it would be deleted once more. If another process has counted meanwhile, its total stays."""
         [(before, counted)] = self._named("stored_bytes", owner) or [(0, 0)]
-        total = int(self._named("count_stored_bytes", owner, owner)[0][0])
+        total = int(self._named("count_stored_bytes", owner, owner, owner)[0][0])
         with self._write() as tx:
             [(current, counted_last)] = tx.rows("add_stored_bytes", owner, 0)  # locked
             if counted_last > counted:

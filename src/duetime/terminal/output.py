@@ -67,7 +67,8 @@ def escaped(document: str) -> str:
 def coming(instant: Instant | None, zone: str, now: Instant) -> str:
     from duetime.service.vocabulary import clock_local
 
-    return "-" if instant is None else f"{clock_local(instant, zone)} ({ahead(instant, now)})"
+    distance = ahead(instant, now)
+    return distance if instant is None or distance == "-" else f"{clock_local(instant, zone)} ({distance})"
 
 
 def clock_time(instant: Instant, zone: str) -> str:

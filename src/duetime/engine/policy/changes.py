@@ -236,11 +236,12 @@ def fire(change: Change, payload: str | None = None) -> Decision[Run]:
     busy = progress.active > 0 or (progress.queued > 0 and progress.state != ScheduleState.PAUSED)
     if busy and policy.overlap == Overlap.SKIP:
         raise Conflict(_why_busy(change), code="busy")
-    if busy and policy.overlap == Overlap.QUEUE and progress.queued >= policy.queue_limit:
+    queues = policy.overlap in (Overlap.QUEUE, Overlap.LATEST)
+    if busy and queues and progress.queued >= policy.queue_limit:
         raise Conflict("its queue is full", code="busy")
     due = change.reader.free_due(definition.id, change.now)
     writes = Writes(definitions=[] if change.set_off == definition else [change.set_off])
-    in_line = busy and policy.overlap == Overlap.QUEUE
+    in_line = busy and queues
     status = RunStatus.QUEUED if in_line else RunStatus.PENDING
     run = new_run(change.new_id(), definition, due, status, cause=Cause.MANUAL)
     run = run._replace(expires=_requested_during_pause(change, in_line))

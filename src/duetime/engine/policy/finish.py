@@ -35,6 +35,7 @@ from duetime.engine.policy.rows import (
     run_entry,
     trigger_entry,
 )
+from duetime.engine.triggers.build import readable
 
 # Bound once: an enum lookup costs as much as a call, and every run ends here.
 _COMPLETED, _WAITING, _PAUSED = RunStatus.COMPLETED, RunStatus.WAITING, ScheduleState.PAUSED
@@ -224,9 +225,18 @@ def release(
     if run is None:
         return progress
     writes.runs[run.id] = run = run._replace(status=RunStatus.PENDING, expires=None)
-    at = max(now, earliest_start(definition, run, now))
+    at = max(now, earliest_start(definition, run, now), cooldown_end(definition, progress, now))
     writes.due_new.append(run_entry(definition, policy, run, at))
     return progress._replace(active=progress.active + 1, queued=progress.queued - 1)
+
+
+def cooldown_end(definition: Definition, progress: Progress, now: Instant) -> Instant:
+    """Return when the next run of a schedule may start at the earliest: now, or after its cooldown."""
+    if '"cooldown_us"' not in definition.trigger or progress.last_run is None:
+        return now
+    cooldown = getattr(readable(definition.trigger), "cooldown", 0)
+    # a start in the future is from a clock that was ahead
+    return max(now, Instant(min(progress.last_run, now) + cooldown))
 
 
 def _next_queued(writes: Writes, schedule: ScheduleId, reader: Reader, *, asked_for: bool) -> Run | None:

@@ -58,6 +58,7 @@ class Overlap(StrEnum):
     SKIP = "skip"
     QUEUE = "queue"
     ALLOW = "allow"
+    LATEST = "latest"  # for events: the newest one replaces the one that waits
 
 
 class Untaken(StrEnum):

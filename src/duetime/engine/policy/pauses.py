@@ -37,7 +37,7 @@ def pause(change: Change, until: Instant | None = None, note: str | None = None)
         writes.due_gone_of.append(definition.id)
         progress = _pass_over(writes, change, "it was overdue when the schedule was paused")
         park_queued(writes, progress, change.reader)
-    writes.progress[definition.id] = progress._replace(state=ScheduleState.PAUSED, note=note)
+    writes.progress[definition.id] = progress._replace(state=ScheduleState.PAUSED, note=note, gap=None)
     touch(writes, change, resume_at=until)
     writes.due_new += resume_entry(definition._replace(resume_at=until))
     return writes, changed(change.schedule, writes)
@@ -64,7 +64,7 @@ def resume(change: Change, as_of: Instant | None = None) -> Decision[Schedule]:
     ended_at = change if as_of is None else change._replace(now=as_of)
     reason = f"the schedule was {progress.state}"
     progress = _pass_over(writes, ended_at, reason)
-    progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
+    progress = progress._replace(state=ScheduleState.ACTIVE, note=None, gap=None)
     enqueue(writes, change, definition, progress)
     # an occurrence that was held until now is late only from now on
     writes.due_new = [entry._replace(at=max(entry.at, ended_at.now)) for entry in writes.due_new]

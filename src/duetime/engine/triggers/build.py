@@ -36,6 +36,7 @@ _STORED_FIELDS: Final = {
     "cron": {"expression", "dst"},
     "rrule": {"rrule", "dtstart"},
     "changing": {"changes", "before", "after"},
+    "event": {"event", "where", "cooldown_us", "label"},
 }
 
 
@@ -107,6 +108,8 @@ def trigger_from_dict(stored: Mapping[str, object]) -> Trigger:
             return CronTrigger(expression=expression, dst=dst, **common)
         case "changing":
             return _stored_change(stored, common)
+        case "event":
+            return _stored_event(stored, common)
         case _:
             rule, dtstart = normal_rule(stored.get("rrule")), local_from(stored.get("dtstart"))
             return RRuleTrigger(rule=rule, dtstart=dtstart, **common)
@@ -135,9 +138,19 @@ def _window(config: Mapping[str, object], period: int, common: Common) -> Trigge
 def _stored_change(stored: Mapping[str, object], common: Common) -> Trigger:
     rules = [stored.get("before"), stored.get("after")]
     before, after = [trigger_from_dict(each) if isinstance(each, Mapping) else None for each in rules]
-    if before is None or after is None:
-        raise InvalidTrigger("before and after must be stored triggers.", field="after")
+    if before is None or after is None or "event" in (before.type, after.type):
+        raise InvalidTrigger("before and after must be stored triggers with times.", field="after")
     return ChangingTrigger(changes=instant_from(stored.get("changes"), "changes"), before=before, after=after, **common)
+
+
+def _stored_event(stored: Mapping[str, object], common: Common) -> Trigger:
+    from duetime.engine.triggers.event import EventTrigger, check_pattern, conditions_of  # few triggers need it
+
+    where, label = conditions_of(stored.get("where")), stored.get("label", "")
+    cooldown = _whole(stored.get("cooldown_us", 0), "cooldown_us", least=0)
+    if not isinstance(label, str):
+        raise InvalidTrigger("label must be text.", field="label")
+    return EventTrigger(event=check_pattern(stored.get("event")), where=where, cooldown=cooldown, label=label, **common)
 
 
 def unknown_type(value: object) -> InvalidTrigger:
@@ -285,13 +298,14 @@ def _once(config: Config, shared: Common, now: Instant) -> Trigger:
     return OnceTrigger(at=at, **shared)
 
 
-def _delay(value: object) -> int:
+def _delay(value: object, field: str = "delay") -> int:
     """Return the microseconds of a delay: seconds, `2h30m` or `90 minutes`."""
-    length = _microseconds(number({"delay": value}, "delay"), SECOND) if isinstance(value, int | float) else 0
+    length = _microseconds(number({field: value}, field), SECOND) if isinstance(value, int | float) else 0
     if isinstance(value, str):
-        length = sum(read_amounts(" ".join(plain_words(value[:100]).split()).removeprefix("in ")).values())
+        text = " ".join(plain_words(value[:100]).split()).removeprefix("in ")
+        length = sum(read_amounts(text).values()) or sum(read_amounts(f"1 {text}").values())
     if not 0 < length <= LONGEST_DURATION:
-        raise InvalidTrigger(field="delay", problem="must be a time from now such as 30m, 2h30m or 1 day.")
+        raise InvalidTrigger(field=field, problem="must be a time from now such as 30m, 2h30m or 1 day.")
     return length
 
 
@@ -404,6 +418,21 @@ def _changing(config: Config, shared: Common, now: Instant) -> Trigger:
     return _stored_change(config, shared)
 
 
+def _event(config: Config, shared: Common, now: Instant) -> Trigger:
+    """Build a trigger that waits for events. Nothing of the clock applies to it."""
+    from duetime.engine.triggers.event import RESERVED
+
+    wrong = next((name for name in ("start", "end", "jitter") if config.get(name) is not None), None)
+    if wrong is not None:
+        raise InvalidTrigger(field=wrong, problem="does not apply to a schedule that waits for an event; leave it out.")
+    stored: dict[str, object] = {name: config[name] for name in ("event", "where") if config.get(name) is not None}
+    if str(config.get("event")).startswith(RESERVED):
+        raise InvalidTrigger(field="event", problem=f"names that begin with {RESERVED} are reserved; give another.")
+    if config.get("at_most_every") is not None:
+        stored["cooldown_us"] = _delay(config["at_most_every"], "at_most_every")
+    return _stored_event(stored, shared)
+
+
 def _check_fires(trigger: Trigger, now: Instant) -> None:
     if trigger.next_after(Instant(now - 1)) is not None:
         return
@@ -425,5 +454,10 @@ _BUILDERS: Final[dict[str, tuple[tuple[str, ...], str, Callable[[Config, Common,
         ("changes", "before", "after"),
         '{"changes": "2026-02-05T15:00:00Z", "before": {}, "after": {}}',
         _changing,
+    ),
+    "event": (
+        ("event", "where", "at_most_every"),
+        '{"event": "github.push", "where": {"ref": "refs/heads/main"}, "at_most_every": "10m"}',
+        _event,
     ),
 }

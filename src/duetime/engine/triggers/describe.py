@@ -114,7 +114,7 @@ _UNITS = ((HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second"))
 def describe(trigger: Trigger) -> str:
     """Describe a trigger, such as "every day at 09:00 (Europe/Berlin)", in at most `MAX_LENGTH` characters."""
     zone = trigger.timezone
-    if isinstance(trigger, ChangingTrigger):
+    if isinstance(trigger, ChangingTrigger) or trigger.type == "event":
         return _cut(_words(trigger), MAX_LENGTH)
     limits = f" ({zone})"
     if trigger.start is not None and not (isinstance(trigger, RRuleTrigger) and _begins_later(trigger)):
@@ -145,7 +145,22 @@ def _words(trigger: Trigger) -> str:
             change = clock_local(trigger.changes, trigger.timezone)
             return f"{describe(trigger.before)} until {change}, then {describe(trigger.after)}"
         case _:
-            return trigger.type
+            return _event_words(trigger)
+
+
+def _event_words(trigger: Trigger) -> str:
+    from duetime.engine.triggers.event import EventTrigger  # few triggers need it
+
+    if not isinstance(trigger, EventTrigger):
+        return trigger.type
+    words = trigger.label or ("on any event" if trigger.event == "*" else f"on the event {trigger.event}")
+    if trigger.where and not trigger.label:
+        words += f" where {' and '.join(f'{path} {_value_words(values)}' for path, values in trigger.where)}"
+    return f"{words}, at most every {_duration_words(trigger.cooldown)}" if trigger.cooldown else words
+
+
+def _value_words(values: tuple[str, ...]) -> str:
+    return f"is {' or '.join(values)}" if values else "is present"
 
 
 def _day_interval_words(trigger: DayIntervalTrigger) -> str:

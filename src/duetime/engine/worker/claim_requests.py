@@ -92,7 +92,7 @@ class ClaimRequests:
         self._server_bound = is_real(clock)
         self._look_at: Instant | None = Instant(0)
         self._looked = self._looked_aside = 0.0
-        self._notices = 0
+        self._notices = self._notices_seen = 0
         self._giving_way: frozenset[str] = frozenset()
         self._asked_for_others = -LONGEST_SLEEP
         self._from_beginning = 0.0
@@ -101,6 +101,11 @@ class ClaimRequests:
         """Check the queue at once, because something may be due earlier than was known."""
         self._notices += 1
         self._look_at = Instant(0)
+
+    def is_noticed(self) -> bool:
+        """Return whether something was noticed since the last call."""
+        seen, self._notices_seen = self._notices_seen, self._notices
+        return seen != self._notices
 
     def seconds_to_look(self) -> float:
         """Return for how many seconds nothing can become claimable, as far as is known."""
@@ -119,6 +124,8 @@ class ClaimRequests:
         before = self._notices
         entry = self._store.earliest(self.lanes)
         if self._notices != before or (entry is not None and self._claimable_at(entry) <= now):
+            return True
+        if self._store.has_open_events():  # of which nobody was told, or which a process that ended has left
             return True
         self._looked = monotonic
         self._look_at = None if entry is None else self._claimable_at(entry)

@@ -256,7 +256,7 @@ class Worker:
             self.held.put_back(batch)
             raise
         if not batch and not wants:
-            return False
+            return self.requests.stuck and self._expand_if_stuck(now)
         budget, answers = self.options.runs_per_hour, self._answers
         try:
             claims, seen, postponed = record_and_claim_in_parts(self.store, worker, now, batch, wants, budget, answers)
@@ -273,6 +273,8 @@ class Worker:
             self._accept(claims, worker)
             self._answers = evaluate(postponed, now, answers) if postponed else {}
             self._look_ahead(wants, now, claims, seen)
+        if self.store.events_wait:
+            return self._expand(now)
         return bool(batch or seen)
 
     def claim(self) -> bool:
@@ -291,7 +293,7 @@ class Worker:
             self.notice()
         wants = self._wants(now)
         if not wants:
-            return False
+            return self.requests.stuck and self._expand_if_stuck(now)
         budget, answers = self.options.runs_per_hour, self._answers
         planned = None if isolating else partial(self._pass_on, turn, wants, now)
         try:
@@ -315,7 +317,28 @@ class Worker:
         if not turn.passed:
             self._answers = evaluate(postponed, now, answers) if postponed else {}
             self._look_ahead(wants, now, claims, seen)
+        if self.store.events_wait:
+            return self._expand(now)
         return bool(seen)
+
+    def _expand(self, now: Instant) -> bool:
+        """Turn events that wait into runs, and return whether to claim now. What cannot be written is tried again with
+        every look at the queue: it must not end the worker."""
+        self.store.events_wait = False
+        try:
+            is_done = self.store.expand_events(now)
+        except (StoreUnusable, *TRANSIENT):
+            raise
+        except Exception:
+            log.exception("events could not be turned into runs")
+            return False
+        if is_done:
+            self.notice()
+        return is_done
+
+    def _expand_if_stuck(self, now: Instant) -> bool:
+        """Turn events into runs while all threads are busy, which keeps the worker from asking for work."""
+        return self.requests.is_noticed() and self.store.has_open_events() and self._expand(now)
 
     def _pass_on(
         self, turn: ClaimTurn, wants: Sequence[ClaimRequest], now: Instant, planned: RecordedAndClaimed

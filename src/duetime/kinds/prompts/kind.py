@@ -27,7 +27,7 @@ from duetime.engine.model import (
 )
 from duetime.engine.narrowing import Narrowing, lower
 from duetime.engine.outcome import Alert, Completed, Outcome, Returned, wait_for_others
-from duetime.engine.policy.options import NotifyOn, Policy, policy_for_ending
+from duetime.engine.policy.options import NotifyOn, Overlap, Policy, policy_for_ending
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.scopes import Scopes
 from duetime.engine.store import RunQuery
@@ -128,6 +128,7 @@ class PromptKind(KindHooks):
     name = KIND
     defaults: Mapping[str, Any] = MappingProxyType({})
     counts_depth = True
+    event_overlap = str(Overlap.LATEST)  # an agent that is woken late wants to know what is new, not all of it in turn
     thread_use = ThreadUse.CAPPED
     remembered: tuple[str, ...] = ()
     narrowing = Narrowing(

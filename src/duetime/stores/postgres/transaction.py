@@ -145,6 +145,17 @@ class PostgresTransaction(Transaction):
         self._burst()
         return cursor.fetchall()
 
+    def rows_of_all(self, name: str, values: Sequence[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
+        cursors = [self.send(name, *each) for each in values]
+        self._burst()
+        return [cursor.fetchall() for cursor in cursors]
+
+    def select(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        cursor = self._db.cursor(binary=True)
+        self._waiting.append((cursor, statement.replace("?", "%s"), tuple(values)))
+        self._burst()
+        return cursor.fetchall()
+
     def new_run_id(self) -> RunId:
         if not self._ids:
             self._ids.extend(row[0] for row in self.rows("new_run_ids", ID_BLOCK))
@@ -158,6 +169,14 @@ class PostgresTransaction(Transaction):
 
     def lock_alerts(self) -> None:
         self.send("lock_alerts")
+
+    def lock_expansion(self) -> bool:
+        return bool(self.rows("lock_expansion")[0][0])
+
+    def lock_listeners(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, Schedule]:
+        ids = numbers(schedules)
+        self.send("lock_schedules", ids)
+        return {row[0]: schedule_of(row) for row in self.rows("listeners_by_id", ids)}
 
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
         schedules = [schedule_of(row) for row in self.rows("schedules_by_keys", *columns("tt", keys))]
@@ -186,6 +205,7 @@ class PostgresTransaction(Transaction):
             self._burst()
         rows = locked.fetchall()
         self._server_time = Instant(rows[0][0]) if rows else None
+        self.has_events = bool(rows and rows[0][1])
         return bool(rows)
 
     def _complete(self, worker: WorkerId, completions: Sequence[Completion]) -> None:
@@ -322,6 +342,9 @@ class PostgresTransaction(Transaction):
         """Notify only of work that is due soon, because commits that notify are serialized across the whole server."""
         if self._soonest is not None and self._soonest <= SOON:
             self.send("notify")
+
+    def announce_events(self) -> None:
+        self.send("notify")
 
     def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:
         return dict.fromkeys(owners, 0) | dict(self.rows("usages", texts(owners), hour))

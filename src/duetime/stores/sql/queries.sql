@@ -216,6 +216,7 @@ SELECT (SELECT coalesce(sum(octet_length(payload) + octet_length(policy) + 500),
   + (SELECT coalesce(sum(octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
     + octet_length(coalesce(r.traceback, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
     + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0)), 0) FROM runs r WHERE r.owner = ?)
+  + (SELECT coalesce(sum(octet_length(data) + 200), 0) FROM events WHERE owner = ?)
 
 -- name: weighed
 -- The last run whose bytes are in the total of its owner. The row stays locked, for the next who goes on from it.
@@ -380,3 +381,58 @@ SELECT s.updated, s.resume_at,
   (SELECT created FROM schedules WHERE id = (SELECT min(schedule) FROM progress WHERE owner = ? AND state = 'active'))
 FROM progress p JOIN schedules s ON s.id = p.schedule
 WHERE p.owner = ? AND p.state = 'paused' ORDER BY p.schedule DESC LIMIT 1
+
+-- name: insert_event
+INSERT INTO events (owner, name, key, at, depth, data) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id
+
+-- name: event_by_key
+SELECT id FROM events WHERE owner = ? AND name = ? AND key = ?
+
+-- name: event_by_id
+SELECT e.* FROM events e WHERE e.id = ?
+
+-- name: count_events
+-- The row stays locked: events of one owner are stored one transaction after the other, in the order of their numbers.
+INSERT INTO event_counts (owner, minute, number, total) VALUES (?, ?, ?, ?) ON CONFLICT (owner) DO UPDATE SET
+  number = CASE WHEN event_counts.minute = excluded.minute THEN event_counts.number ELSE 0 END + excluded.number,
+  minute = excluded.minute, total = event_counts.total + excluded.total
+RETURNING number, total
+
+-- name: add_to_events
+UPDATE event_counts SET total = total + ? WHERE owner = ?
+
+-- name: has_open_events
+SELECT 1 FROM events WHERE reached IS NOT NULL LIMIT 1
+
+-- name: open_events
+SELECT e.* FROM events e WHERE e.reached IS NOT NULL ORDER BY e.id LIMIT ?
+
+-- name: set_reached
+UPDATE events SET reached = ? WHERE id = ? RETURNING 1
+
+-- name: events_of_live_runs
+SELECT DISTINCT CAST(substr(cause, 7) AS bigint) FROM runs
+WHERE (status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')
+  AND cause >= 'event:' AND cause < 'event;'
+
+-- name: oldest_events
+SELECT id, octet_length(data) FROM events WHERE owner = ? AND reached IS NULL ORDER BY id LIMIT ?
+
+-- name: old_events
+-- Among the oldest only, so that a look that finds nothing costs the same, however many there are.
+SELECT id, owner FROM (SELECT id, owner, at FROM events WHERE reached IS NULL ORDER BY id LIMIT 5000) AS oldest
+WHERE at < ? ORDER BY id LIMIT ?
+
+-- name: delete_event
+DELETE FROM events WHERE id = ? RETURNING 1
+
+-- name: event_names
+-- From name to name: how many events have one costs nothing. Names of the engine begin with the last character.
+WITH RECURSIVE names (name) AS (
+  SELECT min(e.name) FROM events e WHERE e.owner = ? AND e.name < '~'
+  UNION ALL
+  SELECT (SELECT min(e.name) FROM events e WHERE e.owner = ? AND e.name > names.name AND e.name < '~')
+  FROM names WHERE names.name IS NOT NULL
+)
+SELECT n.name, (SELECT e.at FROM events e WHERE e.owner = ? AND e.name = n.name ORDER BY e.id DESC LIMIT 1)
+FROM names n WHERE n.name IS NOT NULL LIMIT ?

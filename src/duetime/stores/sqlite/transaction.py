@@ -88,6 +88,9 @@ class SqliteTransaction(Transaction):
 
     send = rows
 
+    def select(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        return self._db.execute(statement, tuple(values)).fetchall()
+
     def new_run_id(self) -> RunId:
         if not self._next_run:
             self._next_run = self.rows("next_run_id")[0][0]
@@ -103,6 +106,13 @@ class SqliteTransaction(Transaction):
 
     def lock_alerts(self) -> None:
         """Do nothing, for the same reason."""
+
+    def lock_expansion(self) -> bool:
+        return True
+
+    def lock_listeners(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, Schedule]:
+        rows = map(schedule_of, self.rows("listeners_by_id", json.dumps(schedules)))
+        return {row.definition.id: self._remember(row) for row in rows}
 
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
         schedules = [schedule_of(row) for row in self.rows("schedules_by_keys", json.dumps(keys))]
@@ -123,8 +133,11 @@ class SqliteTransaction(Transaction):
         wants: Sequence[ClaimRequest] = (),
         last: bool = False,
     ) -> bool:
-        if not self.rows("worker_lives", worker):
+        rows = self.rows("worker_lives", worker)
+        if not rows:
             return False
+        if rows[0][0]:
+            self.has_events = True
         if completions:
             self._complete(worker, completions)
         return True
@@ -274,6 +287,8 @@ class SqliteTransaction(Transaction):
 
     def announce(self) -> None:
         """Do nothing, because a commit changes `data_version`, which other processes watch."""
+
+    announce_events = announce
 
     def spared(self, runs: Sequence[RunId]) -> dict[RunId, int]:
         return dict(self.rows("spared_runs", json.dumps(runs))) if runs else {}

@@ -347,8 +347,10 @@ RETURNING id
 
 -- name: lock_worker
 -- Shared with this worker's beats and other exchanges; whoever wants to delete the row has to wait.
--- The server's clock comes along: no claim of the transaction goes beyond it, whatever the worker's clock shows.
-SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM workers WHERE id = ? FOR KEY SHARE
+-- The server's clock comes along: no claim of the transaction goes beyond it, whatever the worker's clock shows. So does
+-- whether events wait.
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, EXISTS (SELECT 1 FROM events WHERE reached IS NOT NULL)
+FROM workers WHERE id = ? FOR KEY SHARE
 
 -- name: beat_worker
 UPDATE workers SET beat = beat + 1, seen = ?, not_begun = ? WHERE id = ? RETURNING 1
@@ -450,3 +452,10 @@ SELECT pg_notify('duetime', '')
 -- name: now
 -- The server's clock, which a worker follows. Only this and `lock_worker` ask the database for the time.
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+
+-- name: lock_expansion
+-- One transaction at a time turns events into runs, so that every schedule gets them in their order. Nobody waits for it.
+SELECT pg_try_advisory_xact_lock(71003, 0)
+
+-- name: listeners_by_id
+SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.id = ANY (?::bigint[])

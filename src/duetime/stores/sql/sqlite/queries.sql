@@ -211,7 +211,8 @@ VALUES (?1, max(?2, 1 + coalesce((SELECT max(number) FROM attempts WHERE run = ?
 INSERT INTO workers (name, lanes, session, started, beat, seen, lease) VALUES (?, ?, ?, ?, 1, ?, ?) RETURNING id
 
 -- name: worker_lives
-SELECT 1 FROM workers WHERE id = ?
+-- Whether events wait comes along, which costs no statement of its own.
+SELECT EXISTS (SELECT 1 FROM events WHERE reached IS NOT NULL) FROM workers WHERE id = ?
 
 -- name: beat_worker
 UPDATE workers SET beat = beat + 1, seen = ?, not_begun = ? WHERE id = ?
@@ -283,3 +284,7 @@ DELETE FROM schedules WHERE id IN (
 
 -- name: delete_progress
 DELETE FROM progress WHERE schedule = ?
+
+-- name: listeners_by_id
+SELECT s.*, p.* FROM json_each(?) given CROSS JOIN schedules s ON s.id = given.value
+CROSS JOIN progress p ON p.schedule = s.id

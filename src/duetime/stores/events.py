@@ -1,0 +1,317 @@
+"""The part of every store that keeps events, and turns them into runs of the schedules that listen to them.
+
+Two transactions: one stores an event, after which its sender has an answer; then, workers decide about its listeners,
+a bounded number in one transaction, in the order of the events. `EventRow.reached` says how far they are.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from duetime.engine.clock import MINUTE, Instant
+from duetime.engine.errors import InvalidInput, LimitReached
+from duetime.engine.model import EventRow, Schedule, ScheduleId
+from duetime.engine.policy.arrivals import Arrivals, without
+from duetime.engine.policy.follow_ups import Messenger
+from duetime.engine.policy.rows import RunEvent
+from duetime.engine.store_interfaces import EventName, Events, NewEvent, StoredEvent
+from duetime.engine.triggers.build import trigger_from_json
+from duetime.stores.byte_limits import add_bytes
+from duetime.stores.incidents import IncidentsMixin
+from duetime.stores.record_and_claim import apply
+from duetime.stores.search import marks, whole_rows
+from duetime.stores.shared_commit import SharedCommit
+from duetime.stores.transaction import Transaction, schedule_of
+
+if TYPE_CHECKING:
+    from duetime.engine.triggers.event import EventTrigger
+
+MAX_PER_MINUTE: Final = 20_000
+"""Maximum number of events of one owner in a minute."""
+MAX_EVENTS: Final = 100_000
+"""Maximum number of events of one owner that are stored."""
+TRIMMED_AT_ONCE: Final = 200
+"""Number of events that are deleted when an owner has too many."""
+MAX_DECISIONS: Final = 250
+"""Maximum number of decisions in one transaction, so that nobody waits for it."""
+MAX_OPEN: Final = 100
+"""Maximum number of events that one transaction reads."""
+MAX_CHECKS: Final = 5_000
+"""Number of times that conditions are checked in one transaction, after which no further event is considered."""
+MAX_BYTES: Final = 1024 * 1024
+"""Bytes of data after which no further event is considered."""
+MAX_LISTENERS: Final = 1_000
+"""Maximum number of listeners of one name that one transaction reads."""
+BYTES_PER_EVENT: Final = 200
+"""Approximate bytes of an event besides its data."""
+_LISTENERS = """SELECT s.id, s.trigger, s.created FROM schedules s
+WHERE s.owner = ? AND {event} IN ({names}) AND {listens} AND s.id > ? ORDER BY s.id LIMIT ?"""
+
+
+T = TypeVar("T")
+
+
+class ListenerRow(NamedTuple):
+    schedule: ScheduleId
+    trigger: str
+    created: Instant
+
+
+class Pair(NamedTuple):
+    """An event, and a schedule for which it was sent."""
+
+    event: EventRow
+    schedule: ScheduleId
+
+
+def insert_events(tx: Transaction, events: Sequence[NewEvent]) -> list[StoredEvent]:
+    """Store events within an open transaction. An event whose key is known is not stored again."""
+    rows = tx.rows_of_all("insert_event", [(*event,) for event in events])
+    stored = [StoredEvent(row[0][0], True) if row else None for row in rows]
+    return [each or _known(tx, event) for each, event in zip(stored, events, strict=True)]
+
+
+def _known(tx: Transaction, event: NewEvent) -> StoredEvent:
+    return StoredEvent(tx.rows("event_by_key", event.owner, event.name, event.key)[0][0], False)
+
+
+def _needed(tx: Transaction) -> set[int]:
+    """Return the events that runs which have not ended refer to."""
+    return {row[0] for row in tx.rows("events_of_live_runs")}
+
+
+def delete_oldest_events(tx: Transaction, owner: str, number: int) -> tuple[int, int]:
+    """Delete the oldest events of an owner, except those that a run still needs; return their number and bytes."""
+    needed = _needed(tx)
+    rows = [row for row in tx.rows("oldest_events", owner, number + len(needed)) if row[0] not in needed][:number]
+    tx.rows_of_all("delete_event", [(event,) for event, _ in rows])
+    tx.send("add_to_events", -len(rows), owner)
+    return len(rows), sum(size + BYTES_PER_EVENT for _, size in rows)
+
+
+class EventsMixin(IncidentsMixin, Events):
+    messenger: Messenger | None
+    _event_of_trigger: str
+    """The expression of the name in a stored trigger, as in the index of listeners."""
+    _listens: str
+    """The condition of that index."""
+    _emits: SharedCommit[tuple[NewEvent, int | None], StoredEvent]
+
+    @abstractmethod
+    def _counting(self, now: Instant, transaction: Callable[[], T]) -> T: ...
+
+    @abstractmethod
+    def tell_observer(self, events: Sequence[RunEvent]) -> None: ...
+
+    def emit(self, event: NewEvent, most_bytes: int | None = None) -> StoredEvent:
+        return self._emits.write((event, most_bytes))
+
+    def _emit_together(self, requests: Sequence[tuple[NewEvent, int | None]]) -> list[StoredEvent]:
+        events = [event for event, _ in requests]
+        now = events[0].at
+
+        def write() -> list[StoredEvent]:
+            with self._write() as tx:
+                for owner in sorted({event.owner for event in events}):
+                    own = [request for request in requests if request[0].owner == owner]
+                    self._count_sent(tx, owner, own, now)
+                stored = insert_events(tx, events)
+                for event, (_, fresh) in zip(events, stored, strict=True):
+                    if not fresh:
+                        tx.send("add_to_events", -1, event.owner)
+                tx.announce_events()
+            return stored
+
+        stored = self._counting(now, write)
+        if any(each.fresh for each in stored):
+            self._announce()
+        return stored
+
+    def _count_sent(
+        self, tx: Transaction, owner: str, requests: Sequence[tuple[NewEvent, int | None]], now: Instant
+    ) -> None:
+        """Count events of one owner, whose row stays locked, so that they are stored in the order of their numbers."""
+        minute = now // MINUTE
+        [(in_minute, total)] = tx.rows("count_events", owner, minute, len(requests), len(requests))
+        if in_minute > MAX_PER_MINUTE:
+            message = f"the limit of {MAX_PER_MINUTE:,} events a minute is reached; send fewer, or wait a minute"
+            raise LimitReached(message, code="too_many_requests", details={"limit": MAX_PER_MINUTE})
+        limit = requests[0][1]
+        if limit is not None:
+            size = sum(len(event.data.encode()) + BYTES_PER_EVENT for event, _ in requests)
+            add_bytes(tx, owner, size, limit, now)
+        if total > MAX_EVENTS:
+            delete_oldest_events(tx, owner, TRIMMED_AT_ONCE)
+
+    def prune_events(self, before: Instant, limit: int) -> int:
+        with self._write() as tx:
+            needed = _needed(tx)
+            rows = [row for row in tx.rows("old_events", before, limit + len(needed)) if row[0] not in needed][:limit]
+            for event, owner in rows:
+                tx.send("delete_event", event)
+                tx.send("add_to_events", -1, owner)
+        return len(rows)
+
+    def event(self, event: int) -> EventRow | None:
+        rows = self._named("event_by_id", event)
+        return EventRow._make(rows[0]) if rows else None
+
+    def has_open_events(self) -> bool:
+        return bool(self._named("has_open_events"))
+
+    def event_names(self, owner: str, limit: int) -> list[EventName]:
+        return [EventName._make(row) for row in self._named("event_names", owner, owner, owner, limit)]
+
+    def events_of(
+        self, owner: str | None, limit: int, before: int | None = None, name: str | None = None
+    ) -> list[EventRow]:
+        conditions = {"e.owner = ?": owner, "e.id < ?": before, "e.name = ?": name}
+        used = {text: value for text, value in conditions.items() if value is not None}
+        where = f" WHERE {' AND '.join(used)}" if used else ""
+        statement = whole_rows(f"SELECT e.* FROM events e{where} ORDER BY e.id DESC LIMIT ?")  # noqa: S608 - constants
+        return [EventRow._make(row) for row in self._rows(statement, [*used.values(), limit])]
+
+    def has_listeners(self, owner: str, name: str) -> bool:
+        from duetime.engine.triggers.event import names_for
+
+        names = names_for(name)
+        return bool(self._rows(self._listeners_of(names), (owner, *names, 0, 1)))
+
+    def _listeners_of(self, names: Sequence[str]) -> str:
+        return _LISTENERS.format(event=self._event_of_trigger, names=marks(names), listens=self._listens)
+
+    def listening(self, owner: str | None, limit: int) -> list[Schedule]:
+        own = "s.owner = ? AND " if owner is not None else ""
+        statement = (
+            f"SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE {own}{self._listens}"  # noqa: S608
+            " AND p.state = 'active' AND p.next IS NOT NULL ORDER BY s.id LIMIT ?"
+        )
+        values = [limit] if owner is None else [owner, limit]
+        return [schedule_of(row) for row in self._rows(whole_rows(statement), values)]
+
+    # -- turning events into runs -------------------------------------------------------------------------------
+
+    def expand_events(self, now: Instant) -> bool:
+        from duetime.engine.triggers.event import EventTrigger, names_for  # few stores have events
+
+        with self._write() as tx:
+            if not tx.lock_expansion():  # another process is at it
+                return False
+            events = [EventRow._make(row) for row in tx.rows("open_events", MAX_OPEN)]
+            if not events:
+                return False
+            expansion = _Expansion(now, EventTrigger, partial(self._read_listeners, tx, names_for))
+            pairs, reached = expansion.choose(events)
+            self._decide(tx, now, pairs, expansion.unreadable)
+            tx.rows_of_all("set_reached", [(place, event) for event, place in reached])
+            tx.announce()
+        self.tell_observer(tx.events)
+        self._announce()
+        return True
+
+    def _decide(self, tx: Transaction, now: Instant, pairs: Sequence[Pair], unreadable: Collection[ScheduleId]) -> None:
+        """Decide about each pair in the order of events, and write the rows. Progress rows are locked by number."""
+        schedules = tx.lock_listeners(sorted({schedule for _, schedule in pairs} | set(unreadable)))
+        rows = [(schedules[schedule], event) for event, schedule in pairs if schedule in schedules]
+        while True:
+            arrivals = Arrivals(now, tx.new_run_id, tx)
+            for schedule in unreadable:
+                if schedule in schedules:
+                    arrivals.set_aside(schedules[schedule], InvalidInput("its trigger cannot be read"))
+            for listener, event in rows:
+                arrivals.arrive(listener, event)
+            conflicts = tx.insert_runs(arrivals.writes.new_runs)
+            if not conflicts:
+                apply(tx, arrivals.writes, now, self.messenger)
+                return
+            rows = without(rows, conflicts)
+
+    def _read_listeners(
+        self, tx: Transaction, names_for: Callable[[str], tuple[str, ...]], event: EventRow
+    ) -> list[ListenerRow]:
+        names = names_for(event.name)
+        statement = self._listeners_of(names)
+        values = event.owner, *names, event.reached or 0, MAX_LISTENERS + 1
+        return [ListenerRow._make(row) for row in tx.select(statement, values)]
+
+
+class _Expansion:
+    """Chooses the events and the listeners about which one transaction decides."""
+
+    def __init__(self, now: Instant, type_: type[EventTrigger], read: Callable[[EventRow], list[ListenerRow]]) -> None:
+        self._now, self._type, self._read = now, type_, read
+        self._known: dict[tuple[str, str], tuple[int, list[ListenerRow]]] = {}
+        self._checks = self._bytes = 0
+        self.unreadable: set[ScheduleId] = set()
+
+    def choose(self, events: Sequence[EventRow]) -> tuple[list[Pair], list[tuple[int, int | None]]]:
+        """Return pairs, and how far each event is then. An event that is not complete is the last one, because every
+        schedule gets events in their order."""
+        pairs: list[Pair] = []
+        reached: list[tuple[int, int | None]] = []
+        for event in events:
+            place = self._add_pairs(event, pairs)
+            reached.append((event.id, place))
+            self._bytes += len(event.data)
+            if place is not None or self._is_enough(pairs):
+                break
+        return pairs, reached
+
+    def _is_enough(self, pairs: Sequence[Pair]) -> bool:
+        return len(pairs) >= MAX_DECISIONS or self._checks >= MAX_CHECKS or self._bytes >= MAX_BYTES
+
+    def _add_pairs(self, event: EventRow, pairs: list[Pair]) -> int | None:
+        """Add the listeners of an event; return the last one that was considered, or None if that was the last."""
+        listeners, is_all = self._listeners(event)
+        data = _Data(event.data)
+        self._checks += len(listeners)
+        for number, listener in enumerate(listeners):
+            if len(pairs) >= MAX_DECISIONS:
+                return listeners[number - 1].schedule if number else event.reached
+            if self._listens(listener, event, data):
+                pairs.append(Pair(event, listener.schedule))
+        return None if is_all else listeners[-1].schedule
+
+    def _listeners(self, event: EventRow) -> tuple[list[ListenerRow], bool]:
+        """Return the listeners of an event that were not considered yet, and whether these are all. They are read once
+        for all events of the same name."""
+        key, after = (event.owner, event.name), event.reached or 0
+        if key not in self._known:
+            self._known[key] = after, self._read(event)
+        begin, listeners = self._known[key]
+        if begin > after:  # the event before it had been considered for a part of them
+            del self._known[key]
+            return self._listeners(event)
+        rest = [each for each in listeners[:MAX_LISTENERS] if each.schedule > after]
+        return rest, len(listeners) <= MAX_LISTENERS
+
+    def _listens(self, listener: ListenerRow, event: EventRow, data: _Data) -> bool:
+        if event.at < listener.created <= self._now:
+            return False
+        try:
+            trigger = trigger_from_json(listener.trigger)
+        except InvalidInput:
+            self.unreadable.add(listener.schedule)
+            return False
+        return isinstance(trigger, self._type) and (not trigger.where or trigger.matches(data.value))
+
+
+class _Data:
+    """The data of an event, parsed when a condition needs them."""
+
+    def __init__(self, text: str) -> None:
+        self._text: str | None = text
+        self._value: object = None
+
+    @property
+    def value(self) -> object:
+        if self._text is not None:
+            text, self._text = self._text, None
+            with suppress(ValueError, RecursionError):  # it was edited in the database
+                self._value = json.loads(text)
+        return self._value

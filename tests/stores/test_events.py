@@ -1,0 +1,401 @@
+"""Events on every store: how they are kept, which schedules they reach, and what each schedule makes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from duetime.engine.clock import DAY, HOUR, MINUTE, NEVER, SECOND, Instant
+from duetime.engine.errors import LimitReached
+from duetime.engine.model import RunStatus, ScheduleId, ScheduleState, event_of
+from duetime.engine.outcome import Completed, Failed, Waiting
+from duetime.engine.policy import changes
+from duetime.engine.policy.changes import Edit
+from duetime.engine.triggers import trigger_to_json
+from duetime.engine.triggers.event import EventTrigger
+from duetime.stores import events
+from duetime.stores.base import BaseStore
+from tests.support.drafts import T0, every
+from tests.support.hand import Hand, create, create_one, runs_of, statuses, the
+from tests.support.happenings import expand, send, waits
+
+
+def change(store: BaseStore, schedule: ScheduleId, name: str, now: int = T0, *given: Any) -> Any:
+    return store.change(schedule, Instant(now), lambda each: getattr(changes, name)(each, *given))
+
+
+def reasons(store: BaseStore, schedule: ScheduleId) -> list[tuple[str, str | None, int]]:
+    return [(run.status, run.error, run.number) for run in runs_of(store, schedule)]
+
+
+def test_an_event_starts_one_run_of_each_schedule_that_listens(store: BaseStore, hand: Hand) -> None:
+    heard = [create_one(store, waits(name)) for name in ("github.push", "github.*", "*")]
+    others = [create_one(store, draft) for draft in (waits("github.pull"), waits("github.push", owner="bob"), every())]
+    event = send(store, "github.push", {"ref": "main"}, at=T0 + SECOND)
+    assert event.fresh
+    assert hand.claim(T0 + SECOND) == []
+    assert store.events_wait
+    assert expand(store, T0 + SECOND) == 1
+    claims = hand.claim(T0 + SECOND)
+    assert [claim.definition.id for claim in claims] == heard
+    assert {claim.run.cause for claim in claims} == {f"event:{event.id}"}
+    assert {claim.run.due for claim in claims} == {T0 + SECOND}
+    assert [statuses(store, each) for each in others] == [[], [], []]
+    hand.record(claims, T0 + 2 * SECOND)
+    assert [statuses(store, each) for each in heard] == [["completed"]] * 3
+    assert the(store, heard[0]).progress.next == NEVER
+    assert (expand(store), store.has_open_events()) == (0, False)
+    kept = store.event(event.id)
+    assert kept is not None
+    assert (kept.name, kept.data, kept.reached) == ("github.push", '{"ref": "main"}', None)
+
+
+@pytest.mark.parametrize(
+    ("where", "data", "reached"),
+    [
+        ({"ref": "main"}, {"ref": "main"}, True),
+        ({"ref": "main"}, {"ref": "other"}, False),
+        ({"ref": "main"}, {}, False),
+        ({"a.b.0.c": 5}, {"a": {"b": [{"c": 5}]}}, True),
+        ({"a.b.1.c": 5}, {"a": {"b": [{"c": 5}]}}, False),
+        ({"ok": True}, {"ok": True}, True),
+        ({"ok": True}, {"ok": 1}, False),
+        ({"ref": ["main", "next"]}, {"ref": "next"}, True),
+        ({"ref": "*"}, {"ref": None}, True),
+        ({"ref": ["*"]}, {"ref": "x"}, False),
+        ({"ref": "main", "by": "ada"}, {"ref": "main", "by": "bob"}, False),
+        ({"ref": "main"}, ["main"], False),
+        ({"0": "main"}, ["main"], True),
+        ({"ref": "main"}, "main", False),
+    ],
+)
+def test_conditions(store: BaseStore, where: Any, data: Any, reached: bool) -> None:
+    schedule = create_one(store, waits(where=where))
+    send(store, data=data)
+    expand(store)
+    assert len(runs_of(store, schedule)) == int(reached)
+
+
+def test_a_key_is_stored_once_per_name_and_owner(store: BaseStore) -> None:
+    schedule = create_one(store, waits("*", overlap="queue"))
+    first = send(store, "push", {"n": 1}, key="a")
+    again = send(store, "push", {"n": 2}, key="a", at=T0 + 1)
+    assert (again.id, again.fresh) == (first.id, False)
+    others = [send(store, "pull", key="a"), send(store, "push", key="a", owner="bob"), send(store, "push", key="b")]
+    assert all(each.fresh for each in others)
+    assert len({first.id, *(each.id for each in others)}) == 4
+    expand(store)
+    assert [event_of(run.cause) for run in runs_of(store, schedule)] == [first.id, others[0].id, others[2].id]
+
+
+def test_the_order_of_arrival_is_kept_without_a_worker(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="queue"))
+    sent = [send(store, data=number, at=T0 + number).id for number in range(250)]
+    later = create_one(store, waits(created=Instant(T0 + HOUR)))
+    now = T0 + DAY
+    expand(store, now)
+    seen = []
+    while claims := hand.claim(now):
+        seen += [event_of(claim.run.cause) for claim in claims]
+        hand.record(claims, now)
+    assert seen == sent[:101]  # one runs, and a hundred may wait behind it
+    assert reasons(store, schedule)[-1] == ("skipped", "its queue was full", 149)
+    assert statuses(store, later) == []  # it did not exist when they arrived
+
+
+def test_a_schedule_from_a_clock_that_was_ahead_hears_what_comes(store: BaseStore) -> None:
+    schedule = create_one(store, waits(created=Instant(T0 + HOUR)))
+    send(store)
+    expand(store)
+    assert statuses(store, schedule) == ["pending"]
+
+
+@pytest.mark.parametrize(("overlap", "limit"), [("skip", 100), ("queue", 2)])
+def test_skips_share_a_row(store: BaseStore, hand: Hand, overlap: str, limit: int) -> None:
+    schedule = create_one(store, waits(overlap=overlap, queue_limit=limit))
+    for number in range(6):
+        send(store, at=T0 + number)
+    expand(store)
+    queued = ["queued"] * (limit if overlap == "queue" else 0)
+    reason = "its queue was full" if queued else "an earlier run was still active"
+    assert statuses(store, schedule) == ["pending", *queued, "skipped"]
+    send(store, at=T0 + 9)
+    expand(store, T0 + 9)
+    assert reasons(store, schedule)[-1] == ("skipped", reason, 6 - len(queued))
+    assert runs_of(store, schedule)[-1].last == T0 + 9
+
+
+def test_with_allow_all_run_at_once(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="allow"))
+    for number in range(3):
+        send(store, at=T0 + number)
+    expand(store)
+    assert len(hand.claim(T0)) == 3
+    assert the(store, schedule).progress.active == 3
+
+
+def test_the_latest_event_replaces_the_one_that_waits(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="latest"))
+    first = send(store)
+    expand(store)
+    claims = hand.claim(T0)
+    sent = [send(store, at=T0 + number) for number in (1, 2, 3)]
+    expand(store)
+    rows = sorted((event_of(run.cause) or 0, run.status, run.number) for run in runs_of(store, schedule))
+    assert rows == [(first.id, "running", 1), (sent[0].id, "skipped", 2), (sent[2].id, "queued", 1)]
+    newest = send(store, at=T0 + 9)
+    expand(store)
+    hand.record(claims, T0 + 10)
+    (claim,) = hand.claim(T0 + 10)
+    assert claim.run.cause == f"event:{newest.id}"
+    hand.record([claim], T0 + 11)
+    assert hand.claim(T0 + 11) == []
+    progress = the(store, schedule).progress
+    assert (progress.run_count, progress.active, progress.queued) == (2, 0, 0)
+    skipped = [run for run in runs_of(store, schedule) if run.status == "skipped"]
+    assert {run.error for run in skipped} == {"a newer event came"}
+    assert sum(run.number for run in skipped) == 3
+
+
+def test_the_latest_event_takes_the_place_of_a_run_that_waits_for_its_time(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="latest", cooldown=10 * MINUTE))
+    send(store)
+    expand(store)
+    hand.record(hand.claim(T0), T0 + SECOND)
+    newest = send(store, at=T0 + 1)
+    for minute in (1, 2):
+        expand(store, T0 + minute * MINUTE)
+        newest = send(store, at=T0 + minute * MINUTE)
+    expand(store, T0 + 3 * MINUTE)
+    assert hand.claim(T0 + 10 * MINUTE - 1) == []
+    (claim,) = hand.claim(T0 + 10 * MINUTE)
+    assert claim.run.cause == f"event:{newest.id}"
+    assert statuses(store, schedule).count("skipped") == 2
+
+
+def test_a_cooldown_also_applies_to_what_is_queued(store: BaseStore, hand: Hand) -> None:
+    create_one(store, waits(overlap="queue", cooldown=MINUTE))
+    for number in range(3):
+        send(store, at=T0 + number)
+    expand(store)
+    starts: list[int | None] = []
+    now: int = T0
+    while len(starts) < 3:
+        for claim in hand.claim(now):
+            starts.append(claim.run.started)
+            hand.record([claim], now + SECOND)
+        now += SECOND
+    assert starts == [T0, T0 + MINUTE, T0 + 2 * MINUTE]
+
+
+def test_a_pause_is_a_row_with_the_reason(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="skip"))
+    send(store)
+    expand(store)
+    send(store, at=T0 + 1)
+    expand(store)
+    change(store, schedule, "pause", T0 + 2)
+    for number in (3, 4):
+        send(store, at=T0 + number)
+    expand(store, T0 + 5)
+    change(store, schedule, "resume", T0 + 6)
+    send(store, at=T0 + 7)
+    expand(store, T0 + 7)
+    assert reasons(store, schedule)[1:] == [
+        ("skipped", "an earlier run was still active", 1),
+        ("skipped", "the schedule was paused", 2),
+        ("skipped", "an earlier run was still active", 1),
+    ]
+    hand.record(hand.claim(T0 + 8), T0 + 9)
+    send(store, at=T0 + 10)
+    expand(store, T0 + 10)
+    assert len(hand.claim(T0 + 10)) == 1
+
+
+@pytest.mark.parametrize("name", ["cancel", "delete"])
+def test_what_is_over_hears_nothing(store: BaseStore, name: str) -> None:
+    schedule = create_one(store, waits())
+    send(store)
+    change(store, schedule, name)
+    expand(store)
+    assert statuses(store, schedule) == []
+    assert the(store, schedule).progress.next is None
+
+
+def test_max_runs_end_the_schedule(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="queue", max_runs=2))
+    for number in range(4):
+        send(store, at=T0 + number)
+    expand(store)
+    assert statuses(store, schedule) == ["pending", "queued"]
+    for _ in range(2):
+        hand.record(hand.claim(T0 + 1), T0 + 1)
+    assert the(store, schedule).progress.state == ScheduleState.ENDED
+    assert statuses(store, schedule) == ["completed"] * 2
+
+
+def test_an_edit_decides_what_is_heard(store: BaseStore) -> None:
+    schedule = create_one(store, waits("push"))
+    send(store, "pull")
+    trigger = trigger_to_json(EventTrigger(timezone="UTC", event="pull"))
+    change(store, schedule, "edit", T0, Edit(trigger=trigger))
+    assert the(store, schedule).progress.next == NEVER
+    send(store, "push", at=T0 + 1)
+    expand(store)
+    assert len(runs_of(store, schedule)) == 1
+
+
+def test_an_untaken_run_is_replaced(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="latest"))
+    send(store)
+    expand(store)
+    hand.record(hand.claim(T0), T0 + 1, Waiting(None))
+    second = send(store, at=T0 + 2)
+    expand(store, T0 + 2)
+    assert statuses(store, schedule) == ["missed", "pending"]
+    (claim,) = hand.claim(T0 + 2)
+    assert claim.run.cause == f"event:{second.id}"
+
+
+def test_a_retried_run_is_not_replaced(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="latest", max_attempts=3))
+    send(store)
+    expand(store)
+    hand.record(hand.claim(T0), T0 + 1, Failed("no"))
+    send(store, at=T0 + 2)
+    expand(store, T0 + 2)
+    assert statuses(store, schedule) == ["pending", "queued"]
+
+
+def test_a_manual_run_waits_for_its_turn_and_is_not_replaced(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="latest"))
+    send(store)
+    expand(store)
+    manual = change(store, schedule, "fire", T0 + 1)
+    assert manual.status == RunStatus.QUEUED
+    send(store, at=T0 + 2)
+    expand(store, T0 + 2)
+    assert sorted(statuses(store, schedule)) == ["pending", "queued", "skipped"]
+    seen = []
+    while claims := hand.claim(T0 + 3):
+        seen += [claim.run.cause for claim in claims]
+        hand.record(claims, T0 + 3)
+    assert seen == ["event:2", "manual"]
+
+
+def test_a_broken_listener_is_set_aside_and_the_rest_hears(store: BaseStore) -> None:
+    broken, fine = create(store, waits(name="broken"), waits(name="fine"))
+    torn = broken.definition._replace(trigger='{"event":"push","type":"event","where":3}')
+    store.change(torn.id, T0, lambda _: (_definitions(torn), None))
+    policy = create_one(store, waits())
+    bad = the(store, policy).definition._replace(policy='{"overlap":"never"}')
+    store.change(policy, T0, lambda _: (_definitions(bad), None))
+    for number in range(3):
+        send(store, at=T0 + number)
+    expand(store)
+    assert statuses(store, fine.definition.id)[0] == "pending"
+    for schedule in (torn.id, policy):
+        progress = the(store, schedule).progress
+        assert progress.state == ScheduleState.BROKEN
+        assert "cannot be planned" in (progress.note or "")
+        assert [run.status for run in runs_of(store, schedule)] in ([], ["skipped"])
+    assert not store.has_open_events()
+
+
+def _definitions(*rows: Any) -> Any:
+    from duetime.engine.policy.rows import Writes
+
+    return Writes(definitions=list(rows))
+
+
+def test_many_listeners_take_several_transactions(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "MAX_DECISIONS", 7)
+    monkeypatch.setattr(events, "MAX_LISTENERS", 10)
+    heard = [each.definition.id for each in create(store, *(waits(overlap="queue") for _ in range(25)))]
+    deaf = create_one(store, waits(where={"ref": "other"}))
+    sent = [send(store, at=T0 + number).id for number in range(3)]
+    assert expand(store) > 10
+    for schedule in heard:
+        assert [event_of(run.cause) for run in runs_of(store, schedule)] == sent
+    assert statuses(store, deaf) == []
+
+
+def test_too_many_events_in_a_minute_are_refused(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "MAX_PER_MINUTE", 3)
+    for _ in range(3):
+        send(store)
+    with pytest.raises(LimitReached, match="3 events a minute") as caught:
+        send(store)
+    assert caught.value.code == "too_many_requests"
+    assert send(store, owner="bob").fresh
+    assert send(store, at=T0 + MINUTE).fresh
+
+
+def test_the_oldest_events_make_room(store: BaseStore, hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of runs that have not ended stay, whatever their age."""
+    monkeypatch.setattr(events, "MAX_EVENTS", 10)
+    monkeypatch.setattr(events, "TRIMMED_AT_ONCE", 5)
+    create_one(store, waits("queued", overlap="queue"))
+    live = [send(store, "queued", at=T0 + number).id for number in range(3)]
+    expand(store)
+    for number in range(40):
+        send(store, "other", at=T0 + number)
+        expand(store)
+    numbers = [event.id for event in store.events_of("ada", 100)]
+    assert set(live) <= set(numbers)
+    assert len(numbers) <= 11
+    assert [each.name for each in store.event_names("ada", 100)] == ["other", "queued"]
+
+
+def test_old_events_are_pruned_unless_a_run_needs_them(store: BaseStore, hand: Hand) -> None:
+    create_one(store, waits("push", overlap="queue"))
+    first, second = send(store, "push"), send(store, "push", at=T0 + 1)
+    expand(store)
+    other, unread = send(store, "other"), send(store, "other", at=T0 + DAY)
+    expand(store, T0 + DAY)
+    assert store.prune_events(Instant(T0 + HOUR), 10) == 1
+    assert store.event(other.id) is None
+    assert store.event(unread.id) is not None
+    for _ in range(2):
+        hand.record(hand.claim(T0 + DAY), T0 + DAY, Completed("1"))
+    assert store.prune_events(Instant(T0 + HOUR), 10) == 2
+    assert (store.event(first.id), store.event(second.id)) == (None, None)
+
+
+def test_bytes_of_events_count(store: BaseStore) -> None:
+    from duetime.engine.store_interfaces import NewEvent
+
+    def emit(number: int) -> None:
+        store.emit(NewEvent("ada", "push", None, Instant(T0), 0, '"' + number * "x" + '"'), 10_000)
+
+    emit(9_000)
+    with pytest.raises(LimitReached, match="stored"):
+        emit(5_000)
+    emit(500)
+
+
+def test_a_clock_that_was_ahead_leaves_events_alone(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="skip"))
+    ahead = T0 + HOUR
+    for number in range(3):
+        send(store, at=ahead + number)
+    expand(store, ahead)
+    assert store.ahead(Instant(T0), 10) in ([], [schedule])
+    change(store, schedule, "rewind", T0)
+    rows = [row for row in reasons(store, schedule) if "the clock was ahead" not in (row[1] or "")]
+    assert rows == [("pending", None, 1), ("skipped", "an earlier run was still active", 2)]
+    (claim,) = hand.claim(T0)  # it was to start at once, and does
+    hand.record([claim], T0 + 1)
+    assert the(store, schedule).progress.next == NEVER
+    send(store, at=T0 + 2)
+    expand(store, T0 + 2)
+    assert len(hand.claim(T0 + 2)) == 1
+
+
+def test_the_listeners_of_an_owner(store: BaseStore) -> None:
+    first, second = create(store, waits(), waits("other"))
+    create(store, every(), waits(owner="bob"))
+    change(store, second.definition.id, "pause")
+    assert [each.definition.id for each in store.listening("ada", 10)] == [first.definition.id]
+    assert len(store.listening(None, 10)) == 2
