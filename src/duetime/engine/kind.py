@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -124,6 +124,8 @@ class Work:
     """Reports progress to users; only the latest text is kept."""
     lease: Lease | None = None
     """The worker's lease, if a worker executes the run: child processes must end before the lease does."""
+    event: model.EventRow | None = None
+    """The event that started the run."""
 
     @property
     def payload(self) -> Any:
@@ -132,6 +134,20 @@ class Work:
     @property
     def policy(self) -> Policy:
         return policy_from_json(self.claim.definition.policy)
+
+    @property
+    def depth(self) -> int:
+        """The number of agent runs between a person and this run."""
+        depth = self.claim.definition.depth
+        return depth if self.event is None else max(depth, self.event.depth)
+
+    def filled(self, payload: Mapping[str, Any], fields: Sequence[str]) -> Mapping[str, Any]:
+        """Return the payload, of which these fields have the values of the event that started the run."""
+        if self.event is None:
+            return payload
+        from duetime.engine.event_templates import filled_fields  # few runs need it
+
+        return filled_fields(payload, fields, json.loads(self.event.data))
 
 
 class ThreadUse(StrEnum):

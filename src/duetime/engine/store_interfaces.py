@@ -285,6 +285,9 @@ class Events(Protocol):
     ) -> list[EventRow]:
         """Return the events of an owner, or of all owners, the latest first."""
 
+    def latest_events(self, owner: str, pattern: str) -> list[EventRow]:
+        """Return the latest event with a name, or with one that begins as a pattern such as `github.*` says."""
+
     def event_names(self, owner: str, limit: int) -> list[EventName]:
         """Return the names under which an owner's events arrived, as long as these are stored."""
 

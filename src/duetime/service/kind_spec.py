@@ -212,6 +212,9 @@ class KindHooks:
     """Questions of the interfaces about a kind's schedules. The defaults suit a kind that keeps all of them in the
     store."""
 
+    templates: tuple[str, ...] = ()
+    """The fields of a payload in which `{path}` stands for a value of the event that starts a run."""
+
     def scopes_for(self, definition: Definition) -> Scopes:
         """Return the scopes that a token which has scopes needs for a schedule, besides its kind."""
         return ()

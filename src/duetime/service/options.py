@@ -120,15 +120,17 @@ class PolicyOptions(TypedDict, total=False):
         ),
     ]
     overlap: Annotated[
-        Literal["skip", "queue", "allow"],
+        Literal["skip", "queue", "allow", "latest"],
         Option(
-            "What happens to an occurrence while the previous run is still active.",
+            "What happens to an occurrence while the previous run is still active. `latest` is for events: the newest "
+            "one replaces the one that waits.",
             "If still running",
-            usual="skip; for notifications and requests, allow",
+            usual="skip; for notifications and requests, allow; on events, latest for prompts and queue for jobs",
         ),
         Input("If the previous run is still active"),
         Fact(
-            "if the previous run is still active", words={"skip": "skip it", "queue": "queue it", "allow": "run both"}
+            "if the previous run is still active",
+            words={"skip": "skip it", "queue": "queue it", "allow": "run both", "latest": "queue the newest event"},
         ),
     ]
     max_runs: Annotated[

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from duetime.engine.actor import PERSON, Actor
 from duetime.engine.clock import Instant
+from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller, Kind
 from duetime.engine.model import Definition, Schedule, WorkerRow
@@ -32,7 +33,11 @@ _DEFAULT_HOOKS = KindHooks()
 NO_WORKER, NO_WORKER_FOR_KIND, SESSIONS_ONLY = "no_worker", "no_worker_for_kind", "session_worker_only"
 WORKER_WARNINGS = (NO_WORKER, NO_WORKER_FOR_KIND, SESSIONS_ONLY)
 """Codes of the warnings that a worker is missing. A session worker exists only while its agent client is open."""
+_EVENT = '"type":"event"'
+"""In every stored trigger that waits for an event, and in no other."""
 declare(
+    event_unknown="No event {event} has arrived yet; it fires when one does.",
+    unknown_path="The latest event {event} has no {path}, so {{{path}}} stays as it is.",
     no_worker="No worker is running, so nothing fires until one does: run `duetime service install`.",
     no_worker_for_kind="No worker that is running takes a {kind}, so it does not fire until one does.",
     no_worker_for_task="No worker that is running knows {task}: start one with the module that registers it.",
@@ -117,9 +122,25 @@ class Services:
         return [
             *self._work_warnings(definition),
             *(self.result_warnings(definition) if delivery else ()),
-            *_trigger_warnings(definition.trigger, since),
+            *(
+                _trigger_warnings(definition.trigger, since)
+                if _EVENT not in definition.trigger
+                else self._event_warnings(definition)
+            ),
             *self.hooks(definition.kind).create_warnings(definition, payload if isinstance(payload, dict) else {}),
         ]
+
+    def _event_warnings(self, definition: Definition) -> list[ScheduleWarning]:
+        """Return a warning if no event of the name has arrived, or if the latest one lacks what the texts name."""
+        from duetime.engine.event_templates import unknown_paths  # few schedules need it
+
+        name = str((json_object(definition.trigger) or {}).get("event"))
+        events = self.scheduler.store.latest_events(definition.owner, name)
+        if not events:
+            return [] if name.startswith("~") else [warning("event_unknown", event=name)]
+        payload, fields = json_object(definition.payload) or {}, self.hooks(definition.kind).templates
+        paths = unknown_paths(payload, fields, json.loads(events[0].data)) if fields else []
+        return [warning("unknown_path", event=name, path=path) for path in paths[:5]]
 
     def worker_warnings(self, kind: str | None = None) -> list[ScheduleWarning]:
         """Return the reasons why schedules of this kind, or of any kind, might not fire."""

@@ -12,6 +12,18 @@ SENTENCES: Final[dict[str, str]] = {}
 """The sentences of all codes, with placeholders. Each module declares its own."""
 TIME: Final = "time"
 EXPLANATIONS: Final = {
+    "no_listener": (
+        "The event is stored, but no schedule waits for one of this name, so nothing runs. A schedule that is created "
+        "later gets only later events; the names that arrived are in `events` of the status."
+    ),
+    "event_unknown": (
+        "The schedule waits for an event of which none has arrived yet. That is all right if its sender is still to be "
+        "set up; otherwise compare the name with those in `events` of the status."
+    ),
+    "unknown_path": (
+        "In the texts of a schedule that waits for an event, {path} stands for a value of the event. The latest event "
+        "has none at this path, so the text stays as it is written; {{ is a brace."
+    ),
     "no_worker": (
         "Schedules are stored, but no process executes them. `duetime service install` keeps one running in the "
         "background; `duetime serve` or `duetime worker` runs one in a terminal. Missed work is caught up then."

@@ -170,11 +170,17 @@ class EventsMixin(IncidentsMixin, Events):
     def events_of(
         self, owner: str | None, limit: int, before: int | None = None, name: str | None = None
     ) -> list[EventRow]:
-        conditions = {"e.owner = ?": owner, "e.id < ?": before, "e.name = ?": name}
+        conditions = {"v.owner = ?": owner, "v.id < ?": before, "v.name = ?": name}
         used = {text: value for text, value in conditions.items() if value is not None}
         where = f" WHERE {' AND '.join(used)}" if used else ""
-        statement = whole_rows(f"SELECT e.* FROM events e{where} ORDER BY e.id DESC LIMIT ?")  # noqa: S608 - constants
+        statement = whole_rows(f"SELECT v.* FROM events v{where} ORDER BY v.id DESC LIMIT ?")  # noqa: S608 - constants
         return [EventRow._make(row) for row in self._rows(statement, [*used.values(), limit])]
+
+    def latest_events(self, owner: str, pattern: str) -> list[EventRow]:
+        if not pattern.endswith("*"):
+            return self.events_of(owner, 1, name=pattern)
+        names = [each.name for each in self.event_names(owner, MAX_LISTENERS) if each.name.startswith(pattern[:-1])]
+        return self.events_of(owner, 1, name=names[0]) if names else []
 
     def has_listeners(self, owner: str, name: str) -> bool:
         from duetime.engine.triggers.event import names_for

@@ -36,7 +36,7 @@ from duetime.stores.transaction import schedule_of
 # Named queries and numbered migrations, read from the SQL files beside this module.
 
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
-_WHOLE_ROW = re.compile(r"\b([sxprwame])\.\*")
+_WHOLE_ROW = re.compile(r"\b([sxprwamv])\.\*")
 _FIELDS = {
     "s": Definition._fields,
     "p": Progress._fields,
@@ -44,7 +44,7 @@ _FIELDS = {
     "w": WorkerRow._fields,
     "a": Attempt._fields,
     "m": Remote._fields,
-    "e": EventRow._fields,
+    "v": EventRow._fields,
 }
 
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from duetime.engine.clock import NEVER, Instant
 from duetime.engine.errors import InvalidInput, InvalidTrigger
 from duetime.engine.model import EVENT_NAME
 from duetime.engine.triggers.base import Trigger
+from duetime.engine.value_class import dataclass
 
 RESERVED: Final = "~"
 """The first character of names that only the engine gives to events."""

@@ -8,13 +8,15 @@ from typing import Protocol
 
 from duetime.engine.clock import SECOND, Clock
 from duetime.engine.encoding import clean_text, error_text
+from duetime.engine.errors import TRANSIENT
 from duetime.engine.kind import STOPPED, Kind, StopReason, StopSignal, Work
-from duetime.engine.model import RunId, WorkerId
+from duetime.engine.model import EventRow, RunId, WorkerId, event_of
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.policy.record import Finished
 from duetime.engine.redaction import redacted, redacted_outcome, secrets_of
+from duetime.engine.store import Store
 from duetime.engine.tracebacks import traceback_of
 from duetime.engine.worker.lease import Lease
 
@@ -47,18 +49,39 @@ class ClaimedRun:
         self.report, self.reported = clean_text(text[:500]), False
 
 
-def execute_run(item: ClaimedRun, kinds: Mapping[str, Kind], clock: Clock, lease: Lease | None = None) -> Finished:
+def execute_run(
+    item: ClaimedRun,
+    kinds: Mapping[str, Kind],
+    clock: Clock,
+    lease: Lease | None = None,
+    event: EventRow | None = None,
+) -> Finished:
     item.begun = True
     started = clock.now()
     definition, run = item.claim.definition, item.claim.run
     outcome: Outcome
     try:
-        outcome = kinds[definition.kind].execute(Work(item.claim, item.stop, item.tell, lease))
+        outcome = kinds[definition.kind].execute(Work(item.claim, item.stop, item.tell, lease, event))
         if type(outcome) is not Completed or item.stop.is_set():
             outcome = _stored_outcome(item, outcome)
     except BaseException as error:  # an exception from a task must not end the thread that executes it
         outcome = _failure(item, error)
     return Finished(run.id, run.fence, outcome, started, clock.now())
+
+
+def execute_with_event(
+    item: ClaimedRun, kinds: Mapping[str, Kind], clock: Clock, lease: Lease | None, store: Store
+) -> Finished:
+    """Execute a run with the event that started it. Without the store, no attempt begins."""
+    number = event_of(item.claim.run.cause)
+    try:
+        event = None if number is None else store.event(number)
+    except TRANSIENT:
+        return give_back(item, clock)
+    if event is None and number is not None:
+        error = "the event that started it is no longer stored, so it cannot run again; send the event again"
+        return Finished(item.id, item.claim.run.fence, Failed(error, permanent=True), None, clock.now())
+    return execute_run(item, kinds, clock, lease, event)
 
 
 def _stored_outcome(item: ClaimedRun, outcome: Outcome) -> Outcome:

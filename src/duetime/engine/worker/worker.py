@@ -9,7 +9,7 @@ from functools import partial
 from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.errors import TRANSIENT, StoreUnavailable, StoreUnusable, WorkerGone
 from duetime.engine.kind import Kind, StopReason
-from duetime.engine.model import RunId, WorkerId
+from duetime.engine.model import Cause, RunId, WorkerId
 from duetime.engine.policy.catch_up import LEAD, Answers, evaluate
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.fair_share import Budget
@@ -28,12 +28,15 @@ from duetime.engine.worker.runner import (
     InlineExecutor,
     RunExecutor,
     execute_run,
+    execute_with_event,
     execution_failed,
     give_back,
 )
 from duetime.engine.worker.shares import ClaimShares
 
 log = logging.getLogger("duetime.worker")
+_BY_TIME = frozenset({Cause.TRIGGER.value, Cause.MANUAL.value})
+"""The causes of runs that no event started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,7 +453,10 @@ class Worker:
         if item.claim.definition.policy != NO_OPTIONS and is_observed(item.claim.definition.policy):
             self.store.tell_observer([RunEvent(item.claim.definition, item.claim.run)])
         begun = self.clock.monotonic()
-        finished = execute_run(item, self.kinds, self.clock, self.lease)
+        if item.claim.run.cause in _BY_TIME:
+            finished = execute_run(item, self.kinds, self.clock, self.lease)
+        else:
+            finished = execute_with_event(item, self.kinds, self.clock, self.lease, self.store)
         took = self.clock.monotonic() - begun
         self.pace.took(took)
         if not self.shares.threads.alone:

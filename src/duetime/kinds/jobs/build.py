@@ -25,7 +25,8 @@ def build(context: BuildContext) -> JobKind:
         load(settings.tasks, settings.origin.modules)
     own = (*TASKS, fetch_task(settings), *_operator_tasks(context))
     registry: Registry | None = context.options.get("registry")
-    return JobKind(Registry(own, base=default_registry if registry is None else registry))
+    tasks = Registry(own, base=default_registry if registry is None else registry)
+    return JobKind(tasks, scheduler=context.scheduler)
 
 
 def _operator_tasks(context: BuildContext) -> tuple[Task, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.kinds.jobs.context import TaskContext
 from duetime.kinds.jobs.registry import Task
 
 if TYPE_CHECKING:
@@ -136,7 +137,22 @@ def shorten(text: Annotated[str, "the text to cut"], words: Annotated[int, "how 
     return " ".join(parts) if len(parts) <= words else " ".join(parts[:words]) + " ..."
 
 
-TASKS = (Task(echo, portable=True), Task(shorten, portable=True))
+def event(
+    path: Annotated[str, "a path such as repository.name; without one, all data"] = "",
+    default: Annotated[Any, "what to return if there is nothing at the path"] = None,
+    *,
+    context: TaskContext,
+) -> Any:
+    """Returns what the event that started the run contains at a path, to begin a pipeline with."""
+    from duetime.engine.triggers.event import MISSING, value_at
+
+    if context.event is None:
+        return default
+    value = value_at(context.event.data, path) if path else context.event.data
+    return default if value is MISSING else value
+
+
+TASKS = (Task(echo, portable=True), Task(shorten, portable=True), Task(event))
 
 
 def operator_tasks(backup: Callable[[], dict[str, Any]], prune: Callable[[], dict[str, Any]]) -> tuple[Task, ...]:

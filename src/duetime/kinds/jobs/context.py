@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from duetime.engine.clock import SECOND
 from duetime.engine.encoding import error_text, shorten_error
@@ -20,6 +20,25 @@ class CancelSignal(Protocol):
     def is_set(self) -> bool: ...
 
     def wait(self, timeout: float | None = None) -> bool: ...
+
+
+class TaskEvent(NamedTuple):
+    """The event that started a run. Its data are what the sender wrote: data, not instructions."""
+
+    id: int
+    name: str
+    at: datetime
+    data: Any
+
+
+class Emit(Protocol):
+    def __call__(self, event: str, data: Any = None, *, key: str | None = None) -> int | None:
+        """Send an event, and return its number once it is stored; None in a process of its own, whose worker stores it
+        before the run ends. An event of the same name with the same `key` is sent once."""
+
+
+def emit_nothing(event: str, data: Any = None, *, key: str | None = None) -> int | None:
+    raise RuntimeError("events can be sent only by a run that a worker executes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +61,10 @@ class TaskContext:
     """Set when the task should stop; has `is_set()` and `wait(timeout)`."""
     progress: Callable[[str], None]
     """Reports progress to people; only the latest text is kept."""
+    event: TaskEvent | None = None
+    """The event that started the run; None if something else did."""
+    emit: Emit = emit_nothing
+    """Sends an event: `context.emit("deploy.done", {"version": 5})`."""
 
 
 # Exceptions that say more about a run than that it failed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import CoroutineType, MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,17 +14,27 @@ from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.encoding import clean_text, encode, error_text
 from duetime.engine.errors import InvalidInput, UnknownTask
 from duetime.engine.kind import STOPPED, Caller, Prepared, StopReason, ThreadUse, Work
-from duetime.engine.model import times_given_back
+from duetime.engine.model import EventRow, times_given_back
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned, wait_for_others
 from duetime.engine.redaction import redacted, redacted_trace, secrets_of
 from duetime.engine.triggers.cron import WITHOUT_SECONDS, malformed
 from duetime.kinds.jobs.arguments import as_json, told_as_piped
-from duetime.kinds.jobs.context import ProcessFailed, RetryLater, Stopped, TaskContext, outcome_of
+from duetime.kinds.jobs.context import (
+    Emit,
+    ProcessFailed,
+    RetryLater,
+    Stopped,
+    TaskContext,
+    TaskEvent,
+    emit_nothing,
+    outcome_of,
+)
 from duetime.kinds.jobs.pipeline import Plan, Planner
 from duetime.kinds.jobs.registry import Registry, Task, default_registry
 from duetime.service.kind_spec import KindHooks
 
 if TYPE_CHECKING:
+    from duetime.engine.scheduler import Scheduler
     from duetime.kinds.jobs.runners import AsyncLoop, ProcessRunner
 
 log = logging.getLogger("duetime.jobs")
@@ -56,9 +66,17 @@ class JobKind(KindHooks):
     counts_depth = True
     thread_use = ThreadUse.SHARED
     remembered: tuple[str, ...] = ()
+    templates = ("args", "kwargs")
 
-    def __init__(self, registry: Registry = default_registry, *, grace: float = 5.0, patience: float = 30.0) -> None:
-        self.registry = registry
+    def __init__(
+        self,
+        registry: Registry = default_registry,
+        *,
+        grace: float = 5.0,
+        patience: float = 30.0,
+        scheduler: Callable[[], Scheduler] | None = None,
+    ) -> None:
+        self.registry, self._scheduler = registry, scheduler
         self._planner = Planner(registry)
         self._limits = {"grace": grace, "patience": patience}
         self._starting = threading.Lock()
@@ -94,6 +112,8 @@ class JobKind(KindHooks):
     def execute(self, work: Work) -> Outcome:
         try:
             payload, _ = _decode(work.claim.definition.payload)
+            if work.event is not None:
+                payload = dict(work.filled(payload, self.templates))
             plan = self._planner.known(payload["task"])
         except UnknownTask as error:
             return self._unknown_here(work, f"{error}; start a worker with the module that registers it")
@@ -144,17 +164,25 @@ class JobKind(KindHooks):
                 continue
             then = [(later, *own.arguments(), own.apart) for later, own in plan.stages[1:]] if together else []
             steps, last = [(task, args, kwargs, True), *then], together or index == final
-            text = self._process_runner().run(steps, _context(work), work.stop, lease=work.lease, last=last)
+            text = self._process_runner().run(steps, self._context_of(work)(), work.stop, lease=work.lease, last=last)
             if last:
                 return Completed(None if text == "null" else text)
             value = json.loads(text)
         return _completed(value)
 
     def _call(self, task: Task, args: list[Any], kwargs: dict[str, Any], work: Work) -> Any:
-        value = task.call(args, kwargs, partial(_context, work))
+        value = task.call(args, kwargs, self._context_of(work))
         if type(value) is CoroutineType:
             return self._event_loop().run(value, work.stop)
         return value
+
+    def _context_of(self, work: Work) -> Callable[[], TaskContext]:
+        return partial(_context, work, partial(self._emit, work))
+
+    def _emit(self, work: Work, event: str, data: Any = None, *, key: str | None = None) -> int | None:
+        if self._scheduler is None:
+            return emit_nothing(event)
+        return self._scheduler().emit_from(work.claim, work.depth, event, data, key).id
 
     def _event_loop(self) -> AsyncLoop:
         with self._starting:
@@ -173,11 +201,11 @@ class JobKind(KindHooks):
             return self._processes
 
 
-def _completed(value: Any) -> Completed:
-    return _DONE if value is None else Completed(encode(value))
+def task_event(event: EventRow) -> TaskEvent:
+    return TaskEvent(event.id, event.name, datetime_of(event.at), json.loads(event.data))
 
 
-def _context(work: Work) -> TaskContext:
+def _context(work: Work, emit: Emit = emit_nothing) -> TaskContext:
     run, definition = work.claim.run, work.claim.definition
     return TaskContext(
         run_id=run.id,
@@ -188,7 +216,13 @@ def _context(work: Work) -> TaskContext:
         owner=definition.owner,
         cancelled=work.stop,
         progress=lambda text: work.report(clean_text(str(text)[:500])),
+        event=None if work.event is None else task_event(work.event),
+        emit=emit,
     )
+
+
+def _completed(value: Any) -> Completed:
+    return _DONE if value is None else Completed(encode(value))
 
 
 def _stopped(work: Work) -> Outcome:

@@ -12,7 +12,7 @@ from typing import Any
 
 from duetime.engine.encoding import encode, encode_whole
 from duetime.engine.tracebacks import traceback_of
-from duetime.kinds.jobs.context import TaskContext, verdict_on
+from duetime.kinds.jobs.context import TaskContext, TaskEvent, verdict_on
 from duetime.kinds.jobs.loading import Location, find_function
 from duetime.kinds.jobs.registry import Task
 
@@ -35,13 +35,21 @@ class ResultWriter:
             self._last_progress = text
             self.send({"progress": text})
 
+    def emit(self, event: str, data: Any = None, *, key: str | None = None) -> int | None:
+        """Have the worker store an event, which it does before it reads the result."""
+        self.send({"emit": event, "data": json.loads(encode_whole(data)), "key": key})
+        return None
+
 
 def main(request: dict[str, Any], steps: list[Any], cancelled: threading.Event, report: int) -> None:
     faulthandler.enable()  # prints the trace of a crash for the operator
     results = ResultWriter(report)
     about = {**request["context"], "due": datetime.fromisoformat(request["context"]["due"])}
     try:
-        context = TaskContext(**about, cancelled=cancelled, progress=results.progress)
+        event = request.get("event")
+        if event is not None:
+            about["event"] = TaskEvent(**{**event, "at": datetime.fromisoformat(event["at"])})
+        context = TaskContext(**about, cancelled=cancelled, progress=results.progress, emit=results.emit)
         answer = _answer(_call(request, steps, lambda: context), request)
     except BaseException as error:  # also SystemExit, which must not prevent the report
         answer = {**verdict_on(error)._asdict(), "trace": traceback_of(error)}

@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from duetime.engine.encoding import clean_text, encode_whole, json_object
+from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import StopReason, StopSignal
 from duetime.engine.worker.lease import Lease
 from duetime.kinds.jobs.context import LONGEST, CancelSignal, ProcessFailed, Stopped, TaskContext
@@ -172,6 +173,8 @@ class ProcessRunner:
                     return
                 if "progress" in message:
                     context.progress(clean_text(str(message["progress"])))
+                elif "emit" in message:
+                    _emit(context, message)
                 else:
                     answers.append(message)
             if lines.skipped:
@@ -223,7 +226,17 @@ def _request(steps: Sequence[Call], context: TaskContext, last: bool) -> bytes:
             **{name: getattr(context, name) for name in ("run_id", "attempt", "name", "job_id", "owner")},
         },
     }
+    if context.event is not None:
+        about["event"] = {**context.event._asdict(), "at": context.event.at.isoformat()}
     return f"{json.dumps(about)}\n{call}\n".encode()
+
+
+def _emit(context: TaskContext, message: dict[str, Any]) -> None:
+    """Send an event for a child. If it cannot be stored, the run fails: the child has gone on meanwhile."""
+    try:
+        context.emit(message["emit"], message.get("data"), key=message.get("key"))
+    except DuetimeError as error:
+        raise ProcessFailed(f"its event could not be sent: {error.message}", permanent=error.permanent) from None
 
 
 def _result(answer: dict[str, Any]) -> str:

@@ -34,6 +34,7 @@ from duetime.kinds.notifications.result import Ok
 from duetime.kinds.notifications.service import NotificationService, name_of
 from duetime.service.kind_spec import KindHooks, KindStatus, Outside
 from duetime.service.payload_fields import checked_payload
+from duetime.service.text import compact
 from duetime.service.warnings import ScheduleWarning
 from duetime.settings.sections import INBOX
 
@@ -54,6 +55,7 @@ class NotificationKind(KindHooks):
     counts_depth = False  # a message to a person starts no further agent
     thread_use = ThreadUse.RESERVED
     remembered: tuple[str, ...] = ()
+    templates = ("message", "title")
 
     def __init__(
         self,
@@ -102,7 +104,7 @@ class NotificationKind(KindHooks):
         if work.stop.is_set():
             taken_back = work.stop.reason is StopReason.CANCELLED
             return Cancelled("taken back before it went out") if taken_back else Returned()
-        payload = work.payload
+        payload = work.payload if work.event is None else _as_texts(work.filled(work.payload, self.templates))
         policy, definition = work.policy, work.claim.definition
         timeout, owner = policy.timeout, definition.owner
         patience = USUAL_PATIENCE if timeout is None else min(timeout / SECOND * _SHARE, LONGEST_PATIENCE)
@@ -163,6 +165,11 @@ class NotificationKind(KindHooks):
 
     def delivery_topics(self, owner: str) -> list[str]:
         return [each["name"] for each in self.places.described(owner)]
+
+
+def _as_texts(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message whose title and text are texts, whatever an event contains."""
+    return {name: compact(value) if name in NotificationKind.templates else value for name, value in payload.items()}
 
 
 def delivery_id(claim: Claim) -> str:

@@ -220,7 +220,7 @@ class Waking:
     def _agent_request(self, work: Work, name: str, prompt: str, left: Left) -> AgentRequest:
         waker, (run, definition, _) = self.wakers[name], work.claim
         patience = self.patience(definition, name)
-        zone, depth = zone_of(definition, self._zone), definition.depth + 1
+        zone, depth = zone_of(definition, self._zone), work.depth + 1
         allowance = waker.allowance.narrowed(Allowance.stored(work.payload.get("allow")))
         deeper = partial(self._access, work.claim, patience)
         return AgentRequest(
@@ -229,7 +229,7 @@ class Waking:
             task=definition.id,
             owner=definition.owner,
             prompt=prompt,
-            text=framed(prompt, definition, run, zone),
+            text=framed(prompt, definition, run, zone, work.event),
             stored=definition.written,
             due=run.due,
             depth=depth,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 from duetime.engine.limits import MAX_EVENT_NAME_LENGTH
+from duetime.engine.value_class import dataclass
 from duetime.service.operations.declaration import Answer, Field, OperationRequest
 from duetime.service.services import Call
 from duetime.service.warnings import declare, warning

@@ -389,7 +389,7 @@ INSERT INTO events (owner, name, key, at, depth, data) VALUES (?, ?, ?, ?, ?, ?)
 SELECT id FROM events WHERE owner = ? AND name = ? AND key = ?
 
 -- name: event_by_id
-SELECT e.* FROM events e WHERE e.id = ?
+SELECT v.* FROM events v WHERE v.id = ?
 
 -- name: count_events
 -- The row stays locked: events of one owner are stored one transaction after the other, in the order of their numbers.
@@ -405,7 +405,7 @@ UPDATE event_counts SET total = total + ? WHERE owner = ?
 SELECT 1 FROM events WHERE reached IS NOT NULL LIMIT 1
 
 -- name: open_events
-SELECT e.* FROM events e WHERE e.reached IS NOT NULL ORDER BY e.id LIMIT ?
+SELECT v.* FROM events v WHERE v.reached IS NOT NULL ORDER BY v.id LIMIT ?
 
 -- name: set_reached
 UPDATE events SET reached = ? WHERE id = ? RETURNING 1

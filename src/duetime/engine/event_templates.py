@@ -1,0 +1,64 @@
+"""`{path}` in the texts of a schedule that waits for an event: it stands for a value in the data of the event.
+
+Values are inserted once and as they are: what an event contains is never read as a template. `{{` is a brace, and a
+path that the data do not have stays as it is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from duetime.engine.triggers.event import MISSING, text_of, value_at
+
+_TEMPLATE: Final = re.compile(r"\{\{|\}\}|\{([A-Za-z0-9_][A-Za-z0-9_.:/-]*)\}", re.ASCII)
+MAX_INSERTED: Final = 2_000
+"""Maximum number of characters of a value within a text."""
+
+
+def filled_text(text: str, data: object) -> str:
+    """Return a text with the values of an event."""
+
+    def insert(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0][0]
+        value = value_at(data, match[1])
+        return match[0] if value is MISSING else text_of(value)[:MAX_INSERTED]
+
+    return _TEMPLATE.sub(insert, text)
+
+
+def filled(value: Any, data: object) -> Any:
+    """Return a JSON value whose texts have the values of an event. A text that is nothing but a path becomes the value
+    itself, such as a number."""
+    if isinstance(value, str):
+        whole = _TEMPLATE.fullmatch(value)
+        inner = value_at(data, whole[1]) if whole is not None and whole[1] is not None else MISSING
+        return filled_text(value, data) if inner is MISSING else inner
+    if isinstance(value, Mapping):
+        return {name: filled(each, data) for name, each in value.items()}
+    return [filled(each, data) for each in value] if isinstance(value, list) else value
+
+
+def filled_fields(payload: Mapping[str, Any], fields: Sequence[str], data: object) -> dict[str, Any]:
+    """Return a payload, of which these fields have the values of an event."""
+    return {name: filled(value, data) if name in fields else value for name, value in payload.items()}
+
+
+def paths_in(value: Any) -> Iterator[str]:
+    """Yield the paths in the texts of a JSON value."""
+    if isinstance(value, str):
+        yield from (match[1] for match in _TEMPLATE.finditer(value) if match[1] is not None)
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from paths_in(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from paths_in(each)
+
+
+def unknown_paths(payload: Mapping[str, Any], fields: Sequence[str], data: object) -> list[str]:
+    """Return the paths in these fields that the data of an event do not have."""
+    paths = dict.fromkeys(path for name in fields if name in payload for path in paths_in(payload[name]))
+    return [path for path in paths if value_at(data, path) is MISSING]
