@@ -37,7 +37,7 @@ _EVENT = '"type":"event"'
 """In every stored trigger that waits for an event, and in no other."""
 declare(
     event_unknown="No event {event} has arrived yet; it fires when one does.",
-    unknown_path="The latest event {event} has no {path}, so {{{path}}} stays as it is.",
+    unknown_path="The latest event {event} has no {path}, so its place stays as it is written.",
     no_worker="No worker is running, so nothing fires until one does: run `duetime service install`.",
     no_worker_for_kind="No worker that is running takes a {kind}, so it does not fire until one does.",
     no_worker_for_task="No worker that is running knows {task}: start one with the module that registers it.",
@@ -122,11 +122,8 @@ class Services:
         return [
             *self._work_warnings(definition),
             *(self.result_warnings(definition) if delivery else ()),
-            *(
-                _trigger_warnings(definition.trigger, since)
-                if _EVENT not in definition.trigger
-                else self._event_warnings(definition)
-            ),
+            *(self._event_warnings(definition) if _EVENT in definition.trigger else ()),
+            *_trigger_warnings(definition.trigger, since),
             *self.hooks(definition.kind).create_warnings(definition, payload if isinstance(payload, dict) else {}),
         ]
 
