@@ -338,6 +338,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.http.auth import ClientCommands, WebContext, by_token
     from duetime.http.browser_sessions import Browsers
     from duetime.http.connection_limits import owner_shares
+    from duetime.http.hooks import Receiver
     from duetime.http.metrics import metrics, readiness
     from duetime.http.sessions import Proofs, Sessions
     from duetime.mcp.http import mcp_route, running
@@ -360,6 +361,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     context = WebContext(services, identify, trusting=tokens is None, commands=commands)
     watched = [readiness(app.scheduler, app.exchange_age), metrics(context, app.exchange_age), identity(app.store)]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.for_purpose(CALENDAR)))
+    watched += Receiver(services, limits).routes()
     pages = web_routes(context, browsers)
     routes = [*watched, *further, *pages, mcp_route(server, limits)]
     names = (*app.settings.hosts, *hosts)

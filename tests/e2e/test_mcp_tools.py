@@ -62,6 +62,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "pause_schedule": {"schedule_id": "scd_unknown"},
     "resume_schedule": {"schedule_id": "scd_unknown"},
     "delete_schedule": {"schedule_id": "scd_unknown"},
+    "create_hook": {"name": "github", "scheme": "github"},
     "get_current_time": {},
     "edit_schedule": {"schedule_id": "scd_unknown", "name": "another"},
     "change_schedules": {"action": "pause", "label": "unknown"},
@@ -917,7 +918,7 @@ def test_families_can_be_switched_off(tmp_path: Path) -> None:
         assert names == {
             "schedule_job", "list_jobs", "cancel_job", "job_status", "list_tasks", "preview_schedule", "list_upcoming",
             "history", "run_now", "status", "edit_schedule", "pause_schedule", "resume_schedule", "delete_schedule",
-            "change_schedules", "stop_run", "mark_runs",
+            "change_schedules", "stop_run", "mark_runs", "create_hook",
         }  # fmt: skip
         templates = (await client.list_resource_templates()).resource_templates
         assert [each.uri_template for each in templates] == ["jobs://{job_id}"]

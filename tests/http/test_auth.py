@@ -193,6 +193,7 @@ def test_two_hosts_are_none(served: Site) -> None:
 def test_every_route_but_the_open_ones_asks_for_a_token(served: Site) -> None:
     opened = {"/healthz": 200, "/readyz": 503, "/login": 200, "/static/{name}": 404}  # no worker lives here
     opened["/calendar/{token}.ics"] = 404  # its token is in its address
+    opened |= dict.fromkeys(("/hooks/{id}", "/hooks/{id}/{secret}"), 404)  # deliveries are posted, and signed
     opened["/.well-known/duetime"] = 400  # without a nonce, it proves nothing
     for path in every_path(served):
         assert served.ask("GET", path).status == opened.get(path, 401), path

@@ -52,6 +52,7 @@ DELETING_ROUTES = {
     ("POST", "/api/v1/schedules/{id}/stop"),
     ("POST", "/api/v1/runs/{id}/cancel"),
     ("DELETE", "/api/v1/schedules/{id}"),
+    ("DELETE", "/api/v1/hooks/{id}"),
     ("DELETE", "/v2/schedules/{schedule_id}"),
     ("DELETE", "/v2/messages"),
     ("DELETE", "/v2/messages/{message_id}"),
@@ -66,6 +67,8 @@ NOT_ABOUT_SCHEDULES = {
     "/preferences",
     "/undo",
     "/api",
+    "/hooks/{id}",  # where a signature takes the place of a token
+    "/hooks/{id}/{secret}",
 }
 ABSENT = re.compile(r"/v2(/(queues|enqueue|topics|flowControl|bulkActions|workflows).*|/\{rest:anything\})?")
 NEW_JOB = {"kind": "job", "trigger": {"type": "interval", "hours": 1}, "payload": PAYLOADS["job"]}
@@ -79,6 +82,8 @@ BODIES: dict[str, Any] = {
     "/api/v1/dead/{verb}": {},
     "/api/v1/attention/{mark}": {"ids": [1]},
     "/api/v1/inbox/{mark}": {"all": True},
+    "/api/v1/hooks": {"name": "github", "scheme": "github"},
+    "/api/v1/hooks/{id}/rotate": {},
     "/v2/batch": [{"destination": "https://example.org/", "body": "x"}],
 }
 JSON = {"Content-Type": "application/json"}
@@ -91,16 +96,18 @@ FORMS: dict[str, dict[str, str]] = {
     "/dead-letters": {"all": "dismiss"},
     "/waiting/{run:int}/{action}": {"answer": "done"},
     "/inbox": {"all": "read"},
+    "/settings/hooks": {"name": "github", "scheme": "github"},
 }
 ACTIONS = {
     "/schedules/{id}/{action}": ("pause", "run", "stop", "cancel", "delete"),
     "/runs/{run:int}/{action}": ("retry", "resolve"),
     "/attention/{key}/{action}": ("resolve", "reopen"),
     "/waiting/{run:int}/{action}": ("answer", "dismiss"),
+    "/settings/hooks/{id}/{action}": ("rotate", "test", "delete"),
 }
 
 DELETING_ACTIONS = {("/schedules/{id}/{action}", each) for each in ("stop", "cancel", "delete")}
-DELETING_ACTIONS |= {("/waiting/{run:int}/{action}", "dismiss")}
+DELETING_ACTIONS |= {("/waiting/{run:int}/{action}", "dismiss"), ("/settings/hooks/{id}/{action}", "delete")}
 
 
 class Things(NamedTuple):
@@ -170,7 +177,8 @@ def wait(there: Site) -> int:
 def stored(there: Site) -> str:
     """Return everything that a call could leave in the store."""
     store = there.room.store
-    return repr((store.search(ScheduleQuery(limit=1000)).items, store.runs(RunQuery(limit=1000)).items))
+    rows = store.search(ScheduleQuery(limit=1000)).items, store.runs(RunQuery(limit=1000)).items
+    return repr((*rows, store.hooks(None, 1000)))
 
 
 def call(there: Site, name: str, arguments: dict[str, Any], *scopes: str) -> str:

@@ -114,6 +114,7 @@ PAGES: Final[dict[str, tuple[str, Pose]]] = {
     "dead-letters-selected": ("/dead-letters", select_two),
     "dead-letters-dismissed": ("/dead-letters?show=dismissed", stay),
     "settings": ("/settings", stay),
+    "hooks": ("/settings/hooks", open_details),
     "connect": ("/connect", stay),
     "help": ("/help", stay),
     "preferences": ("/preferences", stay),

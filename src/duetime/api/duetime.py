@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from duetime.api.base import Base
 from duetime.api.create import Creating
+from duetime.api.hooks import Hooking
 from duetime.api.manage import Managing, Overview
 from duetime.api.prompts import Prompting
 from duetime.api.runs import DeadLetters, Inbox, Running
 from duetime.api.values import ScheduleMethods
 
 
-class Methods(Creating, Managing, ScheduleMethods, Running, Overview, Prompting):
+class Methods(Creating, Managing, ScheduleMethods, Running, Overview, Prompting, Hooking):
     """The methods that `Duetime` and, as coroutines, `AsyncDuetime` have."""
 
 

@@ -152,6 +152,7 @@ _SECTIONS: Mapping[str, tuple[Command, ...]] = {
         _own("worker", "serve.worker", "Run what is due, without a server."),
         _own("mcp", "serve.mcp", "Serve one agent over standard input and output."),
         _own("token", "setup.token", "Access tokens for the HTTP server."),
+        _own("hook", "setup.hook", "Hooks: addresses at which services report events."),
     ),
     "Data": (
         _own("import", "data.import_", "Import schedules from a crontab or an export."),

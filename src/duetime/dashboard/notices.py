@@ -38,6 +38,8 @@ DONE = {
     "woken": "The agent is being woken.",
     "testing": "The test was started.",
     "revoked": "The token is revoked.",
+    "reported": "The test event is stored.",
+    "hook_deleted": "The hook is deleted; its events stay.",
 }
 _PARTLY = ("nothing", "not_undone")
 MANY = {

@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 from duetime.dashboard import (
     dead_letters,
     home,
+    hooks_page,
     run_page,
     schedule_form,
     schedule_list,
@@ -79,6 +80,10 @@ def web_routes(context: WebContext, browsers: Browsers) -> list[BaseRoute]:
         act("/dead-letters", dead_letters.change_dead_letters),
         show("/settings", settings_page.settings_page),
         act("/settings", settings_page.change_settings),
+        show("/settings/hooks", hooks_page.hooks_page),
+        act("/settings/hooks", hooks_page.create),
+        show("/settings/hooks/{id}", hooks_page.hook_page),
+        act("/settings/hooks/{id}/{action}", hooks_page.act),
         show("/connect", settings_page.connect_page),
         act("/waiting/{run:int}/{action}", waiting_runs.act),
         *(show(page.item.path, page.view) for page in of_kinds),

@@ -143,10 +143,15 @@ def _test(request: PageRequest, target: str) -> Response:
     return request.redirect(at(created.schedule.definition.public_id), did="testing")
 
 
+def base_address(request: PageRequest) -> str:
+    """Return the address at which the viewer reaches the server, with a slash at its end."""
+    base = request.http.base_url
+    return str(base.replace(scheme="https") if is_https(request.http.scope) else base)
+
+
 def connect_page(request: PageRequest) -> Response:
     """Render the configuration of every client, over HTTP and over stdio."""
-    base = request.http.base_url
-    url = f"{base.replace(scheme='https') if is_https(request.http.scope) else base}mcp"
+    url = f"{base_address(request)}mcp"
     commands = request.context.commands
     token = None if request.context.trusting else NEVER_SHOWN
     local = request.sees_workers

@@ -32,7 +32,7 @@ from duetime.engine.policy.fair_share import Budget, Turns
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Finished, Receipt
 from duetime.engine.policy.rows import Draft, RunEvent
-from duetime.engine.store_interfaces import Events, Figures, Incidents, Publication, Remotes, Revocations
+from duetime.engine.store_interfaces import Events, Figures, Hooks, Incidents, Publication, Remotes, Revocations
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.engine.value_class import dataclass
 
@@ -203,7 +203,7 @@ class RunObserver(Protocol):
     def close(self) -> None: ...
 
 
-class Store(Remotes, Revocations, Publication, Figures, Incidents, Events, Protocol):
+class Store(Remotes, Revocations, Publication, Figures, Incidents, Hooks, Events, Protocol):
     url: str
     known_schema: int  # the newest schema version that this code knows
     messenger: Messenger | None

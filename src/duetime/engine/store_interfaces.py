@@ -1,16 +1,18 @@
-"""Interfaces of a store besides schedules and runs: external schedules, revocations, and statistics of the whole
+"""Interfaces of a store besides schedules and runs: external schedules, revocations, hooks, and statistics of the whole
 store."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import field
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import Cause, EventRow, Run, RunId, Schedule, ScheduleId
 from duetime.engine.policy.incidents import IncidentRow
+from duetime.engine.value_class import dataclass
 
 
 class RemoteKind(StrEnum):
@@ -91,6 +93,42 @@ class Revocation(NamedTuple):
     at: Instant
     expires: Instant
     """When it would have expired anyway; after that, this record is not needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookRow:
+    """An address at which another service reports events, with the secret that it signs them with."""
+
+    id: str
+    owner: str
+    name: str
+    """The first part of the names of its events."""
+    scheme: str
+    secret: str = field(repr=False)
+    """Empty until a person asks for one."""
+    created: Instant
+    used: Instant | None
+    """When it last accepted a delivery."""
+    deliveries: str
+    """The latest deliveries, the newest first, as JSON."""
+
+
+class Hooks(Protocol):
+    """The part of a store that keeps hooks. A starred method (*) is one write transaction."""
+
+    def insert_hook(self, hook: HookRow, limit: int) -> None:
+        """* Raises Conflict if the owner has a hook of this name, and LimitReached if it has as many as it may."""
+
+    def hook(self, id: str) -> HookRow | None: ...
+
+    def hooks(self, owner: str | None, limit: int) -> list[HookRow]:
+        """Return the hooks of an owner, or of all owners, in the order of their names."""
+
+    def change_hook(self, id: str, change: Callable[[HookRow], HookRow]) -> HookRow | None:
+        """* Change the secret, `used` and the deliveries of a hook under its lock; None if there is none."""
+
+    def delete_hook(self, id: str) -> bool:
+        """* Return whether there was one."""
 
 
 class Revocations(Protocol):

@@ -68,7 +68,8 @@ def _calendar(scheduler: Scheduler, caller: Caller) -> bytes:
 
 
 _BY_THEMSELVES: Final = re.compile(
-    r"/healthz|/mcp|/api/v1/events|/api/v1/runs/[^/]+/finish|/api/v1/schedules/[^/]+/run|/static/.*", re.DOTALL
+    r"/healthz|/mcp|/api/v1/events|/api/v1/runs/[^/]+/finish|/api/v1/schedules/[^/]+/run|/static/.*|/hooks/.*",
+    re.DOTALL,
 )
 """Paths that need no thread, or that take slots themselves when they use one."""
 

@@ -21,7 +21,8 @@ MOST_IN_BATCH: Final = 1024 * 1024
 MOST_IN_FORM: Final = 3 * MOST_BYTES
 """A form may need three bytes for each byte of a text."""
 MOST_VALUES: Final = 50_000
-_PROGRAMS: Final = ("/api/", "/v2/", "/mcp")
+HOOKS: Final = "/hooks/"
+_PROGRAMS: Final = ("/api/", "/v2/", "/mcp", HOOKS)
 LARGE_BODY_BYTES: Final = 64 * 1024
 """Bytes above which few requests of an owner are answered at a time."""
 _alone = threading.Lock()

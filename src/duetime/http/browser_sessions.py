@@ -25,9 +25,9 @@ PROOF: Final = "x-csrf-token"
 SESSION: Final = "duetime.session"
 """Key of the ASGI scope that holds the id of the session."""
 
-OPEN: Final = ("/healthz", "/readyz", "/.well-known/", "/calendar/")
+OPEN: Final = ("/healthz", "/readyz", "/.well-known/", "/calendar/", "/hooks/")
 """Paths without a token. Clients search below `/.well-known/` for ways to sign in and must learn that there are none. A
-calendar feed has its token in its URL and checks it itself."""
+calendar feed has its token in its URL and checks it itself; a hook checks the signature of a delivery."""
 
 _NAMES = "timeline schedules runs new dead-letters attention waiting settings connect sign-out help preferences undo"
 _pages: Final = {"", *_NAMES.split()}

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duetime.engine.kind import LOCAL
-from duetime.http.bodies import LARGE_BODY_BYTES, most_bytes
+from duetime.http.bodies import HOOKS, LARGE_BODY_BYTES, most_bytes
 from duetime.http.connection_limits import CONNECTION, OWNER, ConnectionLimits
 from duetime.http.problems import is_api, refusal
 from duetime.service.owner_limits import NOBODY, OwnerLimits, Shares, TooManyRequests
@@ -126,7 +126,8 @@ class BodyLimit:
             held.release()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, held: HeldBytes) -> None:
-        most = most_bytes(scope["path"]) if OWNER in scope else UNAUTHENTICATED
+        is_known = OWNER in scope or scope["path"].startswith(HOOKS)  # a signature is over the whole body
+        most = most_bytes(scope["path"]) if is_known else UNAUTHENTICATED
         if OWNER not in scope and scope["method"] in _BODILESS and _has_body(scope):
             words = f"A {scope['method']} of this address takes no body; leave it out."
             return await refusal(scope, 400, "no_body_here", words)(scope, receive, send)

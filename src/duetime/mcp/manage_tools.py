@@ -7,7 +7,7 @@ from functools import partial, wraps
 from typing import Any
 
 from duetime.engine.errors import DuetimeError
-from duetime.mcp.definitions import COUNT, FLAG, ROWS, TEXT, Arguments, Reply, Schema, ToolProblem, id_or_name
+from duetime.mcp.definitions import COUNT, FLAG, ROWS, TEXT, TEXTS, Arguments, Reply, Schema, ToolProblem, id_or_name
 from duetime.mcp.operation_tools import inputs_of, request_of
 from duetime.mcp.schemas import (
     ERROR,
@@ -25,10 +25,12 @@ from duetime.service.errors import STORE_ERRORS
 from duetime.service.lookup import is_stored
 from duetime.service.masking import without_secrets
 from duetime.service.operations import change as operations
+from duetime.service.operations import hooks
 from duetime.service.operations.change import ChangeRequest
 from duetime.service.operations.change_many import ChangeMany, change_many
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.edit import EditedSchedule
+from duetime.service.operations.hooks import CreateHook
 from duetime.service.presenters import brief_view
 from duetime.service.services import Call
 from duetime.service.vocabulary import OVER, status_of
@@ -65,6 +67,9 @@ def edited_reply(call: Call, answer: Answer[EditedSchedule]) -> Reply:
 
 def _change(request: type[ChangeRequest], call: Call, arguments: Arguments) -> Reply:
     id, action = str(arguments["schedule_id"]), request.action
+    if action == "delete" and id.startswith(hooks.PREFIX):
+        hooks.delete_hook(call, hooks.OneHook(hook=id))
+        return Reply({"success": True, "schedule_id": id, "confirmation": f"Hook {id} deleted successfully"})
     changed = operations.change(call, request_of(request, arguments, schedule=id)).value
     view: dict[str, Any] = {} if action == "delete" else {"paused": action == "pause"}
     view["confirmation"] = f"Schedule {changed.id} {operations.ACTIONS[action]} successfully"
@@ -166,6 +171,19 @@ def delete_schedule(call: Call, arguments: Arguments) -> Reply:
     in doubt. To stop for a while use pause_schedule.
     """
     return _change(operations.Delete, call, arguments)
+
+
+@tools.declare(
+    "Hook",
+    inputs_of(CreateHook, "secret"),
+    {"url": TEXT, "secret_page": TEXT, "notes": TEXTS, "error": ERROR},
+    ("name", "scheme"),
+)
+def create_hook(call: Call, arguments: Arguments) -> Reply:
+    """Address where a service reports events: on NAME.TYPE. The user gets its secret at secret_page."""
+    created = hooks.create_hook(call, request_of(CreateHook, arguments, has_secret=False))
+    hook, page = hooks.hook_view(call, created.value), f"{hooks.address(call)}/settings/hooks/{created.value.id}"
+    return Reply({"url": hook["url"], "secret_page": page, "notes": list(created.notes)})
 
 
 def _refusal_of_many(_arguments: Arguments, err: DuetimeError) -> Reply:

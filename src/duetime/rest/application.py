@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from duetime.http.auth import WebContext
 from duetime.http.problems import API
 from duetime.http.threads import RequestThreads
-from duetime.rest import errors, events, info, runs, schedules
+from duetime.rest import errors, events, hooks, info, runs, schedules
 from duetime.rest.errors import PARTS
 from duetime.rest.responses import Problem
 from duetime.service.answers import ANSWERS
@@ -125,7 +125,7 @@ def describe(specs: Iterable[KindSpec], version: str) -> FastAPI:
         redirect_slashes=False,
     )
     of_kinds = [load(spec.api) for spec in specs if spec.api]
-    for part in (schedules.routes, runs.routes, *of_kinds, info.times, info.standing, events.routes):
+    for part in (schedules.routes, runs.routes, hooks.routes, *of_kinds, info.times, info.standing, events.routes):
         app.router.routes += part.routes
     return app
 

@@ -79,6 +79,11 @@ class MarksShape(ClosedModel):
     notes: list[str] = Field(description="Why some were not marked.")
 
 
+class HooksShape(ClosedModel):
+    hooks: list[answers.Hook]
+    notes: list[str] = Field(description="Why deliveries may not arrive.")
+
+
 class StoppedShape(ClosedModel):
     runs: list[answers.Run] = Field(description="The stopped runs: cancelled, or still running and asked to stop.")
     schedule: answers.Schedule | None = Field(description="The schedule, which continues.")

@@ -1,1 +1,1 @@
-"""Tokens, their claims and revocations, credentials to redact, and files that only their owner may read."""
+"""Tokens, their claims and revocations, signatures of webhooks, credentials to redact, and private files."""

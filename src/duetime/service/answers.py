@@ -446,6 +446,32 @@ class WorkerState(Value):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class Hook(Value):
+    """An address at which another service reports events."""
+
+    id: str
+    """Its id."""
+    name: str
+    """The first part of the names of its events."""
+    scheme: str
+    """How the sender proves itself: `github`, `standard`, `stripe`, `hmac` or `url`."""
+    url: str
+    """Where deliveries are sent. A secret address is shown in full only together with its secret."""
+    owner: str
+    """Whose schedules its events reach."""
+    created: datetime
+    """When it was created."""
+    last_used: datetime | None
+    """When it last accepted a delivery."""
+    has_secret: bool
+    """Whether somebody has asked for its secret; nothing is accepted before."""
+    deliveries: list[dict[str, Any]]
+    """The latest: `at`, with `event`, `event_id` and `duplicate`, or with `status`, `error` and `count`."""
+    secret: str | None = None
+    """The secret, only in the answer that creates or rotates it."""
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
 class ServerStatus(Value):
     """The state of a server: what is set up, whether it works, usage and failures."""
 

@@ -47,6 +47,7 @@ from duetime.stores.create import (
     refuse_nul,
 )
 from duetime.stores.events import EventsMixin
+from duetime.stores.hooks import HooksMixin
 from duetime.stores.reads import ReadsMixin
 from duetime.stores.record_and_claim import (
     answers_of,
@@ -113,7 +114,7 @@ def _to_created(rows: NewRows) -> Creation:
     return created
 
 
-class BaseStore(ReadsMixin, TrimMixin, EventsMixin, Store, ABC):
+class BaseStore(ReadsMixin, TrimMixin, EventsMixin, HooksMixin, Store, ABC):
     """The part of the store contract that does not depend on the database."""
 
     writes_overlap = False

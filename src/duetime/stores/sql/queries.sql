@@ -196,6 +196,25 @@ SELECT generation, since, recent FROM rotations WHERE owner = ?
 INSERT INTO rotations (owner, generation, since, recent) VALUES (?, ?, ?, ?) ON CONFLICT (owner)
 DO UPDATE SET generation = excluded.generation, since = excluded.since, recent = excluded.recent RETURNING 1
 
+-- name: insert_hook
+INSERT INTO hooks (id, owner, name, scheme, secret, created, used, deliveries)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING 1
+
+-- name: hook
+SELECT id, owner, name, scheme, secret, created, used, deliveries FROM hooks WHERE id = ?
+
+-- name: hooks_of
+SELECT id, owner, name, scheme, secret, created, used, deliveries FROM hooks WHERE owner = ? ORDER BY name LIMIT ?
+
+-- name: hooks
+SELECT id, owner, name, scheme, secret, created, used, deliveries FROM hooks ORDER BY owner, name LIMIT ?
+
+-- name: update_hook
+UPDATE hooks SET secret = ?, used = ?, deliveries = ? WHERE id = ? RETURNING 1
+
+-- name: delete_hook
+DELETE FROM hooks WHERE id = ? RETURNING 1
+
 -- name: add_stored_bytes
 INSERT INTO stored_bytes VALUES (?, ?, 0) ON CONFLICT (owner)
 DO UPDATE SET bytes = stored_bytes.bytes + excluded.bytes RETURNING bytes, counted

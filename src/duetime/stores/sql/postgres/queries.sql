@@ -459,3 +459,7 @@ SELECT pg_try_advisory_xact_lock(71003, 0)
 
 -- name: listeners_by_id
 SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.id = ANY (?::bigint[])
+
+-- name: lock_hook
+-- Two changes of a hook wait for each other.
+SELECT id, owner, name, scheme, secret, created, used, deliveries FROM hooks WHERE id = ? FOR UPDATE

@@ -288,3 +288,7 @@ DELETE FROM progress WHERE schedule = ?
 -- name: listeners_by_id
 SELECT s.*, p.* FROM json_each(?) given CROSS JOIN schedules s ON s.id = given.value
 CROSS JOIN progress p ON p.schedule = s.id
+
+-- name: lock_hook
+-- One transaction writes at a time.
+SELECT id, owner, name, scheme, secret, created, used, deliveries FROM hooks WHERE id = ?

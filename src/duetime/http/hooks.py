@@ -1,0 +1,131 @@
+"""The addresses at which other services report events: `POST /hooks/{id}`. A signature by the secret of the hook takes
+the place of a token, and the answer comes after the commit."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+from collections import defaultdict, deque
+from contextlib import suppress
+from functools import partial
+from typing import Final
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from duetime.engine.clock import Instant, SystemClock
+from duetime.engine.errors import DuetimeError
+from duetime.engine.store_interfaces import HookRow
+from duetime.http.bodies import parse_json
+from duetime.http.connection_limits import mark_authenticated
+from duetime.http.problems import refusal
+from duetime.security.webhook_signatures import WrongSignature, verify
+from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, error_class, refuse
+from duetime.service.operations.hooks import MOST_DELIVERIES, accept, event_name, note_deliveries
+from duetime.service.owner_limits import NOBODY, OwnerLimits, TooManyRequests
+from duetime.service.presenters import View
+from duetime.service.services import Services
+
+KNOWN_FOR: Final = 1.0
+"""Seconds for which a hook is not read again, so a new secret takes effect within that time."""
+MOST_KNOWN: Final = 1000
+COLLECTED_FOR: Final = 0.5
+"""Seconds for which deliveries are collected, so that many of them are noted in one write."""
+_ID: Final = re.compile(r"hook_[0-9a-f]{32}")
+_FORM: Final = "application/x-www-form-urlencoded"
+
+
+class Receiver:
+    """Receives deliveries. Use it only in the thread of the server's event loop."""
+
+    def __init__(self, services: Services, limits: OwnerLimits) -> None:
+        self._services, self._limits = services, limits
+        self._monotonic = SystemClock().monotonic  # a settable clock must not hide what others change
+        self._known: dict[str, tuple[HookRow, float]] = {}
+        self._notes: dict[str, deque[View]] = defaultdict(partial(deque[View], maxlen=MOST_DELIVERIES))
+        self._writing: asyncio.Task[None] | None = None
+
+    def routes(self) -> list[Route]:
+        return [Route(path, self.receive, methods=["POST"]) for path in ("/hooks/{id}", "/hooks/{id}/{secret}")]
+
+    async def receive(self, request: Request) -> Response:
+        now, hook = self._services.scheduler.clock.now(), None
+        try:
+            hook = await self._find(request.path_params["id"])
+            return JSONResponse(await self._store_event(request, hook, now), 202)
+        except WrongSignature as error:
+            status, code, words = 401, "invalid_signature", str(error)
+        except TooManyRequests as error:
+            status, code, words = 429, "too_many_requests", str(error)
+        except DuetimeError as error:
+            status, code = error_class(error.code).status, error.code
+            words = STORE_MESSAGE if code in STORE_ERRORS else error.message
+        if hook is not None and status not in (404, 503):  # who does not know the secret address fills no list
+            self._note(hook, {"at": now, "status": status, "error": words})
+        headers = {"Retry-After": "1"} if status in (429, 503) else None
+        return refusal(request.scope, status, code, f"{words[:1].upper()}{words[1:]}", headers=headers)
+
+    async def _find(self, id: str) -> HookRow:
+        """Return a hook. One that was known keeps its owner's slots, however many requests guess ids."""
+        hook, read = self._known.get(id, (None, 0.0))
+        if hook is None or self._monotonic() - read >= KNOWN_FOR:
+            owner, look = NOBODY if hook is None else hook.owner, partial(self._services.scheduler.store.hook, id)
+            read, hook = self._monotonic(), await self._limits.run(owner, look) if _ID.fullmatch(id) else None
+            if hook is None:
+                self._known.pop(id, None)
+                raise refuse("not_found", "There is no such hook.")
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[id] = hook, read
+        return hook
+
+    async def _store_event(self, request: Request, hook: HookRow, now: Instant) -> View:
+        secret = request.path_params.get("secret", "")
+        if hook.secret and not hmac.compare_digest(
+            secret.encode(), (hook.secret if hook.scheme == "url" else "").encode()
+        ):
+            raise refuse("not_found", "There is no such hook.")
+        headers, body = dict(request.headers), await request.body()
+        key = verify(hook.scheme, hook.secret, headers, body, now)
+        mark_authenticated(request.scope, hook.owner)
+        data = partial(_data, headers.get("content-type", ""), body)
+
+        def store_event() -> View:
+            event = event_name(hook, headers, values := data())
+            return accept(self._services, hook, key, event, values)
+
+        note = await self._limits.run(hook.owner, store_event)
+        self._note(hook, {"at": now, **note})
+        return {"event_id": note["event_id"], "duplicate": note["duplicate"]}
+
+    def _note(self, hook: HookRow, note: View) -> None:
+        self._notes[hook.id].append(note)
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    async def _write(self) -> None:
+        await asyncio.sleep(COLLECTED_FOR)
+        notes, self._writing = dict(self._notes), None
+        self._notes.clear()
+        with suppress(DuetimeError):  # the events are stored; this is only a list to look at
+            for hook, rows in notes.items():
+                await self._limits.run(NOBODY, partial(note_deliveries, self._services, hook, list(rows)))
+
+
+def _data(content_type: str, body: bytes) -> View:
+    """Return the data of an event: an object as it is, a form as an object, and any other body as `value` or `text`. A
+    form with a `payload` has JSON in it, as GitHub sends it."""
+    text = body.decode("utf-8", "replace")
+    if content_type.partition(";")[0].strip().lower() == _FORM:
+        fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=1000))
+        if "payload" not in fields:
+            return dict(fields)
+        body = fields["payload"].encode()
+    try:
+        value = parse_json(body) if body.strip() else {}
+    except ValueError:
+        return {"text": text}
+    return value if isinstance(value, dict) else {"value": value}
