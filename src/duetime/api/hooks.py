@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from duetime.api.methods import Opened, method
-from duetime.engine.store_interfaces import HookRow
 from duetime.service.answers import Hook
 from duetime.service.operations import hooks
 from duetime.service.operations.hooks import CreateHook, OneHook, RotateHook, hook_view
 from duetime.service.services import Call
+from duetime.service.vocabulary import HookRow
 
 
 def _hook(call: Call, hook: HookRow, *, with_secret: bool = False) -> Hook:

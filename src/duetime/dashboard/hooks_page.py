@@ -9,11 +9,11 @@ from starlette.responses import Response
 from duetime.dashboard.request import Form, PageRequest
 from duetime.dashboard.settings_page import base_address
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.engine.store_interfaces import HookRow
 from duetime.service.errors import refuse
 from duetime.service.operations import hooks
 from duetime.service.operations.hooks import CreateHook, OneHook, RotateHook
 from duetime.service.presenters import View
+from duetime.service.vocabulary import HookRow
 
 SCHEMES: Final = {
     "github": "GitHub",

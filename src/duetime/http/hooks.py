@@ -18,7 +18,6 @@ from starlette.routing import Route
 
 from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.errors import DuetimeError
-from duetime.engine.store_interfaces import HookRow
 from duetime.http.bodies import parse_json
 from duetime.http.connection_limits import mark_authenticated
 from duetime.http.problems import refusal
@@ -28,6 +27,7 @@ from duetime.service.operations.hooks import MOST_DELIVERIES, accept, event_name
 from duetime.service.owner_limits import NOBODY, OwnerLimits, TooManyRequests
 from duetime.service.presenters import View
 from duetime.service.services import Services
+from duetime.service.vocabulary import HookRow
 
 KNOWN_FOR: Final = 1.0
 """Seconds for which a hook is not read again, so a new secret takes effect within that time."""

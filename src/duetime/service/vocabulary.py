@@ -23,14 +23,14 @@ from duetime.engine.model import (
     was_given_back,
 )
 from duetime.engine.store import Health, Page
-from duetime.engine.store_interfaces import PeriodCount, Timing, Trace
+from duetime.engine.store_interfaces import HookRow, PeriodCount, Timing, Trace
 from duetime.engine.times import ReadTime, clock_local, format_local, iso_local
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import describe
 
 __all__ = [
-    "DISMISSABLE", "LIVE", "OVER", "Cause", "Definition", "Health", "Page", "PeriodCount", "Progress", "ReadTime",
-    "Run", "RunStatus", "Schedule", "ScheduleState", "Timing", "Trace", "WorkerRow", "clock_local", "describe",
+    "DISMISSABLE", "LIVE", "OVER", "Cause", "Definition", "Health", "HookRow", "Page", "PeriodCount", "Progress",
+    "ReadTime", "Run", "RunStatus", "Schedule", "ScheduleState", "Timing", "Trace", "WorkerRow", "clock_local", "describe",
     "executed", "first_start", "format_local", "is_agents", "iso_local", "known_zone", "names_limit", "status_of",
     "was_given_back",
 ]  # fmt: skip

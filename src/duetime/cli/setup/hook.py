@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-from duetime.engine.store_interfaces import HookRow
 from duetime.security.webhook_signatures import SCHEMES
 from duetime.service.operations import hooks
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.hooks import CreateHook, OneHook, RotateHook, hook_view
+from duetime.service.vocabulary import HookRow
 from duetime.terminal import output
 from duetime.terminal.completion import one_of
 from duetime.terminal.context import Application, Db, Json, opened
