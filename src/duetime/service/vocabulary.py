@@ -30,7 +30,7 @@ from duetime.engine.triggers import describe
 
 __all__ = [
     "DISMISSABLE", "LIVE", "OVER", "Cause", "Definition", "Health", "HookRow", "Page", "PeriodCount", "Progress",
-    "ReadTime", "Run", "RunStatus", "Schedule", "ScheduleState", "Timing", "Trace", "WorkerRow", "clock_local", "describe",
-    "executed", "first_start", "format_local", "is_agents", "iso_local", "known_zone", "names_limit", "status_of",
-    "was_given_back",
+    "ReadTime", "Run", "RunStatus", "Schedule", "ScheduleState", "Timing", "Trace", "WorkerRow", "clock_local",
+    "describe", "executed", "first_start", "format_local", "is_agents", "iso_local", "known_zone", "names_limit",
+    "status_of", "was_given_back",
 ]  # fmt: skip
