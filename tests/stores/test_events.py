@@ -364,7 +364,7 @@ def test_old_events_are_pruned_unless_a_run_needs_them(store: BaseStore, hand: H
 
 
 def test_bytes_of_events_count(store: BaseStore) -> None:
-    from duetime.engine.store_interfaces import NewEvent
+    from duetime.engine.model import NewEvent
 
     def emit(number: int) -> None:
         store.emit(NewEvent("ada", "push", None, Instant(T0), 0, '"' + number * "x" + '"'), 10_000)

@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 from duetime.engine.clock import NEVER, Instant
+from duetime.engine.model import NewEvent
 from duetime.engine.policy.rows import Draft
-from duetime.engine.store_interfaces import NewEvent, StoredEvent
+from duetime.engine.store_interfaces import StoredEvent
 from duetime.engine.triggers.event import EventTrigger, conditions_of
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, draft

@@ -11,6 +11,7 @@ from typing import Any, Final
 from duetime.engine.clock import DAY, SECOND
 from duetime.engine.encoding import error_text
 from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.model import FOLLOWED
 from duetime.engine.new_schedule import NewSchedule
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.build import UNITS, delay_of, step_of
@@ -30,6 +31,7 @@ def fingerprint(new: NewSchedule, zone: str) -> str:
     between interfaces do not matter: empty arguments, 1.0 instead of 1, an hour in seconds, `in 2 hours` as a delay,
     or an explicit zone that equals the default."""
     config = _numbers(_without_none(new.trigger_config))
+    config.pop(FOLLOWED, None)  # the scheduler adds it
     named = config.pop("timezone", None) or new.timezone
     if new.trigger_type == "interval":
         config = _with_one_step(config)

@@ -71,6 +71,10 @@ class Cause(StrEnum):
 
 EVENT_NAME: Final = r"[A-Za-z_][A-Za-z0-9_.:/-]*"
 """The pattern of the names of events."""
+ENDED: Final = "~ended."
+"""The beginning of the names of events about the ends of runs; the number of their schedule follows."""
+FOLLOWED: Final = "followed"
+"""The part of the configuration of a trigger that the scheduler adds: the schedule that is followed."""
 EVENT_CAUSE: Final = "event:"
 """The beginning of the cause of a run that an event started; the number of the event follows."""
 
@@ -96,6 +100,17 @@ class EventRow(NamedTuple):
     """JSON text."""
     reached: int | None = 0
     """The last schedule for which it was decided whether this event starts a run; None once that is so for all."""
+
+
+class NewEvent(NamedTuple):
+    """An event to store."""
+
+    owner: str
+    name: str
+    key: str | None
+    at: Instant
+    depth: int
+    data: str
 
 
 class Definition(NamedTuple):
@@ -144,6 +159,7 @@ class Progress(NamedTuple):
     failures: int  # consecutive
     note: str | None  # why it is broken, held or ended early
     untaken: int = 0  # how many of the active runs are waiting and not taken by anybody
+    followed: int = 0  # 1 if another schedule may follow it: the ends of its runs are events. Only `follow` writes it
 
 
 class Run(NamedTuple):

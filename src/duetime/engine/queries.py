@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from duetime.engine.clock import Clock, Instant
 from duetime.engine.encoding import is_text
-from duetime.engine.errors import NotFound
+from duetime.engine.errors import InvalidInput, NotFound
 from duetime.engine.kind import Caller, Kind
 from duetime.engine.model import (
+    FOLLOWED,
     Attempt,
     Cause,
     Definition,
@@ -38,6 +40,10 @@ def no_schedule(**details: object) -> NotFound:
 
 def no_run(**details: object) -> NotFound:
     return NotFound("there is no such run", details=details)
+
+
+_NUMBER = re.compile(r"([a-z]?)#?([0-9]{1,18})")
+"""The number of a schedule, after the first letter of its kind in a short id."""
 
 
 class RulePreview(NamedTuple):
@@ -187,6 +193,37 @@ class Queries:
     def traceback(self, run: Run) -> str | None:
         """Return the traceback of a run that the caller has found. Each attempt that was retried has its own."""
         return self.store.traceback(run.id) if run.status in (RunStatus.FAILED, RunStatus.CANCELLED) else None
+
+    def with_followed(self, caller: Caller, config: Mapping[str, Any], owner: str) -> dict[str, Any]:
+        """Return the configuration of a trigger that follows another schedule, with that schedule, which the caller
+        gave by its id, its number or its name, and which has the same owner."""
+        from duetime.engine.triggers.chain import Followed  # few processes need it
+
+        reference = str(config.get("schedule", "")).strip()
+        if not reference or not could_be_an_id(reference):
+            raise InvalidInput(field="schedule", problem="give the id or the name of the schedule to follow")
+        schedules = [each for each in self._referred(caller, reference, owner) if each.definition.owner == owner]
+        if not schedules and config.get("name"):  # it was exported from another store, where it had another id
+            schedules = self._referred(caller, str(config["name"]), owner)
+        if len(schedules) != 1:
+            several = f"{len(schedules)} of your schedules are called {reference!r}; give the id of one of them"
+            none = f"there is no schedule {reference[:60]!r} to follow; give the id or the name of one from the list"
+            raise InvalidInput(field="schedule", problem=several if schedules else none)
+        definition = schedules[0].definition
+        return {**config, FOLLOWED: Followed(definition.id, definition.public_id, definition.name)}
+
+    def _referred(self, caller: Caller, reference: str, owner: str) -> list[Schedule]:
+        schedule = self.find(caller, reference)
+        number = _NUMBER.fullmatch(reference)
+        if schedule is None and number is not None:
+            stored = self.store.get(ScheduleId(int(number[2])))
+            if stored is not None and stored.definition.kind.startswith(number[1]):
+                schedule = self.find(caller, stored.definition.public_id)
+        if schedule is not None:
+            return [schedule]
+        query = ScheduleQuery(name=reference, owner=owner, status="living", limit=10, count_to=0)
+        living = self.store.search(seen_by(caller, query)).items
+        return [each for each in living if each.definition.name == reference] or list(living)
 
     def preview(
         self, trigger_type: str, config: Mapping[str, Any], *, timezone: str | None = None, count: int = 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -16,7 +17,18 @@ from duetime.engine.fingerprint import fingerprint, is_same_request
 from duetime.engine.kind import Caller, Kind
 from duetime.engine.lazy_sequence import LazyMap
 from duetime.engine.limits import MAX_EVENT_BYTES, Limits
-from duetime.engine.model import LOCAL, OVER, Definition, Run, RunStatus, Schedule, ScheduleState, status_of
+from duetime.engine.model import (
+    FOLLOWED,
+    LOCAL,
+    OVER,
+    Definition,
+    NewEvent,
+    Run,
+    RunStatus,
+    Schedule,
+    ScheduleState,
+    status_of,
+)
 from duetime.engine.outcome import Alert
 from duetime.engine.policy import changes as policy_changes
 from duetime.engine.policy.claim import Claim
@@ -27,7 +39,7 @@ from duetime.engine.policy.rows import Draft
 from duetime.engine.queries import no_run, no_schedule
 from duetime.engine.scopes import DELETE, WRITE, check
 from duetime.engine.store import Creation, Store
-from duetime.engine.store_interfaces import NewEvent, StoredEvent
+from duetime.engine.store_interfaces import StoredEvent
 from duetime.engine.triggers import Trigger
 from duetime.engine.validation import Changes, Drafter, NewSchedule
 
@@ -86,6 +98,8 @@ class Scheduler(Checkout):
         known = None if any_request else self._find_created_by_keys(caller, news)
         if known is not None:
             return [Creation(schedule, False) for schedule in known]
+        if any(new.trigger_type == "after" for new in news):
+            news = self._with_followed(caller, news)
         drafts = self.drafts(caller, news)
         created = self._create(drafts, {caller.owner: self.limits.schedules}, self._most_bytes(caller.owner))
         if any_request:
@@ -97,6 +111,20 @@ class Scheduler(Checkout):
             if not fresh and not is_same_request(schedule.definition.fingerprint, new, self.zone):
                 raise KeyReused
         return created
+
+    def _with_followed(self, caller: Caller, news: Sequence[NewSchedule]) -> list[NewSchedule]:
+        """Return requests with the schedules that they follow. From now on, the ends of those are events: a schedule
+        that is created then misses none."""
+        resolved = [
+            new._replace(trigger_config=self.with_followed(caller, new.trigger_config, caller.owner))
+            if new.trigger_type == "after"
+            else new
+            for new in news
+        ]
+        self.drafts(caller, resolved)  # what is refused leaves no trace
+        for number in {new.trigger_config[FOLLOWED].number for new in resolved if FOLLOWED in new.trigger_config}:
+            self.store.follow(number)
+        return resolved
 
     def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Sequence[Draft]:
         """Run every check of a create that needs no stored rows; also for schedules that an external service keeps."""
@@ -302,7 +330,13 @@ class Scheduler(Checkout):
             raise no_schedule()
         self.check_scopes(caller, WRITE, schedule.definition)
         check_operator(caller, schedule.definition)
+        config = changes.trigger_config or {}
+        if changes.trigger_type == "after":
+            config = self.with_followed(caller, config, schedule.definition.owner)
+            changes = replace(changes, trigger_config=config)
         patch = self.drafter.patch(caller, schedule, changes, self.clock.now())
+        if FOLLOWED in config:
+            self.store.follow(config[FOLLOWED].number)
         before = schedule.definition
         if patch.payload is not None and patch.subject is not None:
             self.check_scopes(caller, WRITE, before._replace(payload=patch.payload, subject=patch.subject))
@@ -312,7 +346,10 @@ class Scheduler(Checkout):
         more = sum(len(new.encode()) - len(old.encode()) for old, new in texts if new is not None)
         for owner, limit in self._most_bytes(before.owner).items() if more > 0 else ():
             self.store.add_bytes(owner, more, limit, self.clock.now())
-        return self._change(caller, public_id, kind, lambda change: policy_changes.edit(change, patch), sets_off=True)
+        edited = self._change(caller, public_id, kind, lambda change: policy_changes.edit(change, patch), sets_off=True)
+        if edited.progress.followed and edited.definition.name != before.name:
+            self.store.rename_followed(edited)
+        return edited
 
     def retry(self, caller: Caller, run_id: int) -> Run:
         if caller.depth > self.limits.depth:

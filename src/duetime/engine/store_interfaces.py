@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.model import Cause, EventRow, Run, RunId, Schedule, ScheduleId
+from duetime.engine.model import Cause, EventRow, NewEvent, Run, RunId, Schedule, ScheduleId
 from duetime.engine.policy.incidents import IncidentRow
 from duetime.engine.value_class import dataclass
 
@@ -277,17 +277,6 @@ class Figures(Protocol):
         """Return the number of due entries by lane; at most MAX_COUNTED_ROWS of each."""
 
 
-class NewEvent(NamedTuple):
-    """An event to store."""
-
-    owner: str
-    name: str
-    key: str | None
-    at: Instant
-    depth: int
-    data: str
-
-
 class StoredEvent(NamedTuple):
     id: int
     fresh: bool
@@ -312,6 +301,15 @@ class Events(Protocol):
 
     def expand_events(self, now: Instant) -> bool:
         """* Turn events into runs, a bounded number; return False if there were none, or another process does that."""
+
+    def follow(self, schedule: ScheduleId) -> None:
+        """* Let the ends of a schedule's runs be events from now on."""
+
+    def rename_followed(self, schedule: Schedule) -> None:
+        """* Let the schedules that follow this one show its new name."""
+
+    def followers_of(self, schedule: Schedule, limit: int) -> list[Schedule]:
+        """Return the schedules that follow this one and may still run."""
 
     def has_open_events(self) -> bool:
         """Return whether events wait to become runs."""

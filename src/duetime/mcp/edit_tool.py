@@ -105,8 +105,8 @@ def _check_cron(spec: KindSpec | None, arguments: Arguments) -> None:
 
 
 def _refusal(err: DuetimeError, fields: Fields, arguments: Arguments) -> Reply:
-    if err.code == "not_possible":
-        state = err.details.get("state")
+    if err.code == "not_possible" and "state" in err.details:
+        state = err.details["state"]
         ended = "its only run has begun" if state == "running" else f"it is {state}"
         raise ToolProblem(f"It cannot be edited, because {ended}; create a new one.")
     if isinstance(err, NothingToChange):

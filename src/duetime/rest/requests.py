@@ -96,6 +96,8 @@ class GivenInZone(Given):
 _Length = Annotated[Text, Field(max_length=100)] | Annotated[float, Field(ge=0, le=10**10)]
 _TIME_TYPES: dict[str, Any] = {
     "when": Annotated[Text, Field(max_length=200)],
+    "on": Annotated[Text, Field(max_length=1000)],
+    "after": Annotated[Text, Field(max_length=300)],
     "delay": _Length,
     "every": _Length,
     "cron": Annotated[Text, Field(max_length=1000)],

@@ -51,7 +51,7 @@ class Fact(NamedTuple):
 
 
 class TimeOptions(TypedDict, total=False):
-    """The times at which a schedule fires: exactly one of the first six options, and optional limits."""
+    """When a schedule fires: exactly one of the first eight options, and optional limits."""
 
     when: Annotated[
         str,
@@ -78,6 +78,22 @@ class TimeOptions(TypedDict, total=False):
         str,
         Option(
             'By a recurrence rule: "FREQ=MONTHLY;BYDAY=-1FR".', example="FREQ=MONTHLY;BYDAY=-1FR", placeholder="RULE"
+        ),
+    ]
+    on: Annotated[
+        str,
+        Option(
+            "When an event arrives, such as github.push where ref = main.",
+            example="github.push",
+            placeholder="EVENT",
+        ),
+    ]
+    after: Annotated[
+        str,
+        Option(
+            "After another schedule: its name or id, and succeeds (the default), fails or ends.",
+            example="backup succeeds",
+            placeholder="NAME",
         ),
     ]
     start: Annotated[Time, Option("First possible time of a recurring schedule.", "Not before: monday.", "monday")]

@@ -242,6 +242,9 @@ def _trigger_shape(text: str, zone: str | None) -> View:
         view["jitter"] = _seconds(view.pop("jitter_us"))
     if "cooldown_us" in view:
         view["at_most_every"] = _seconds(view.pop("cooldown_us"))
+    if "outcome" in view:
+        rest: View = {name: view[name] for name in ("timezone", "at_most_every") if name in view}
+        return {"type": "after", "schedule": view["id"], "name": view["label"], "outcome": view["outcome"], **rest}
     return view
 
 

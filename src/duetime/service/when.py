@@ -19,7 +19,7 @@ from duetime.engine.triggers.cron import INVALID, cron_fault
 from duetime.service.errors import reword
 from duetime.service.options import IN_SECONDS, TIME_LIMITS, Duration, option_name
 
-WAYS = ("at", "delay", "every", "cron", "rrule", "when")
+WAYS = ("at", "delay", "every", "cron", "rrule", "when", "on", "after")
 LIMITS = ("start", "end")
 NONE = "none"
 """The text that removes a value in an edit whose arguments are texts."""
@@ -70,6 +70,12 @@ def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
         return "rrule", {"rrule": rule[6:]}
     if rule[:5].lower() == "freq=":
         return "rrule", {"rrule": rule}
+    if rule[:6].lower() == "after ":
+        from duetime.engine.times.event_phrases import read_chain_phrase
+
+        chain = read_chain_phrase(" ".join(rule.split()))
+        if chain is not None:
+            return "after", chain
     event = _read_event(rule)
     if event is not None:
         return "event", event
@@ -212,12 +218,27 @@ def when_of(way: str, value: Any) -> When:
             )
         case "cron":
             return When("cron", {"expression": value}, None)
-        case "when" if not isinstance(value, str):
-            raise InvalidInput(field=way, problem='must be a text, such as "every weekday at 8:30"')
+        case "when" | "on" | "after" if not isinstance(value, str):
+            example = {"when": "every weekday at 8:30", "on": "github.push", "after": "backup succeeds"}[way]
+            raise InvalidInput(field=way, problem=f'must be a text, such as "{example}"')
+        case "on" | "after":
+            return _read_happening(way, value)
         case "when":
             return When(*_read_fully(value), None)
         case _:
             return When("rrule", {"rrule": value}, None)
+
+
+def _read_happening(way: str, text: str) -> When:
+    """Return the trigger of `on` or `after`, which are the phrases of `when` without their first word."""
+    type_, config = "", dict[str, Any]()
+    with suppress(InvalidInput):
+        type_, config = read_phrase(f"{way} {text}")
+    if way == "after" and type_ != "after":
+        return When("after", {"schedule": text, "outcome": "succeeds"}, None)
+    if way == "on" and type_ != "event":
+        raise InvalidInput(field=way, problem=f"{text[:60]!r} is no event; write it like github.push where ref = main")
+    return When(type_, config, None)
 
 
 _UNITS = frozenset({"second", "minute", "hour", "day", "week", "month", "year"})

@@ -100,7 +100,7 @@ class ScheduleChange(NamedTuple):
 def _sets_off_soon(writes: Writes, now: Instant) -> bool:
     """Return whether a worker has to check the queue at once. A schedule that is only withdrawn, for example, needs no
     worker."""
-    return bool(writes.new_runs or writes.runs or writes.follow_ups) or is_soon(writes.due_new, now)
+    return bool(writes.new_runs or writes.runs or writes.follow_ups or writes.ended) or is_soon(writes.due_new, now)
 
 
 def _raise_refusal(result: T | Refused) -> T:
@@ -365,8 +365,6 @@ class BaseStore(ReadsMixin, TrimMixin, EventsMixin, HooksMixin, Store, ABC):
             # Finished runs may make more work due, so due work is requested afterwards.
             if not tx.lock_worker(worker, completions, () if finished else wants, last=not finished and not wants):
                 raise WorkerGone
-            if tx.has_events:
-                self.events_wait = True
             own_now, (now, wants) = now, not_beyond(tx.server_time(), now, wants)
             answers = answers if now == own_now else None  # they were computed for a time that has not come yet
             settled, soon = settle(tx, worker, now, finished, known, messenger) if finished else ([], False)
@@ -378,6 +376,8 @@ class BaseStore(ReadsMixin, TrimMixin, EventsMixin, HooksMixin, Store, ABC):
             exchanged = RecordedAndClaimed(settled, claims, seen, postponed)
             if planned is not None:
                 planned(exchanged)
+        if tx.has_events:
+            self.events_wait = True
         if tx.events:
             self.tell_observer(tx.events)
         if soon:  # otherwise, a worker would find it only at its next check, once a second

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.errors import InvalidInput, LimitReached
-from duetime.engine.model import EventRow, Schedule, ScheduleId
+from duetime.engine.model import ENDED, EventRow, NewEvent, Schedule, ScheduleId
 from duetime.engine.policy.arrivals import Arrivals, without
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rows import RunEvent
-from duetime.engine.store_interfaces import EventName, Events, NewEvent, StoredEvent
+from duetime.engine.store_interfaces import EventName, Events, StoredEvent
 from duetime.engine.triggers.build import trigger_from_json
 from duetime.stores.byte_limits import add_bytes
 from duetime.stores.incidents import IncidentsMixin
-from duetime.stores.record_and_claim import apply
+from duetime.stores.record_and_claim import apply, insert_events
 from duetime.stores.search import marks, whole_rows
 from duetime.stores.shared_commit import SharedCommit
 from duetime.stores.transaction import Transaction, schedule_of
@@ -67,17 +67,6 @@ class Pair(NamedTuple):
 
     event: EventRow
     schedule: ScheduleId
-
-
-def insert_events(tx: Transaction, events: Sequence[NewEvent]) -> list[StoredEvent]:
-    """Store events within an open transaction. An event whose key is known is not stored again."""
-    rows = tx.rows_of_all("insert_event", [(*event,) for event in events])
-    stored = [StoredEvent(row[0][0], True) if row else None for row in rows]
-    return [each or _known(tx, event) for each, event in zip(stored, events, strict=True)]
-
-
-def _known(tx: Transaction, event: NewEvent) -> StoredEvent:
-    return StoredEvent(tx.rows("event_by_key", event.owner, event.name, event.key)[0][0], False)
 
 
 def _needed(tx: Transaction) -> set[int]:
@@ -156,6 +145,26 @@ class EventsMixin(IncidentsMixin, Events):
                 tx.send("delete_event", event)
                 tx.send("add_to_events", -1, owner)
         return len(rows)
+
+    def follow(self, schedule: ScheduleId) -> None:
+        with self._write() as tx:
+            tx.send("follow", schedule)
+
+    def rename_followed(self, schedule: Schedule) -> None:
+        with self._write() as tx:
+            for each in self.followers_of(schedule, MAX_LISTENERS):
+                stored = {**json.loads(each.definition.trigger), "label": schedule.definition.name}
+                text = json.dumps(stored, sort_keys=True, separators=(",", ":"))
+                tx.send("replace_trigger", text, each.definition.id, each.definition.trigger)
+
+    def followers_of(self, schedule: Schedule, limit: int) -> list[Schedule]:
+        statement = (
+            f"SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.owner = ?"  # noqa: S608
+            f" AND {self._event_of_trigger} = ? AND {self._listens} AND p.state <> 'cancelled' AND p.next IS NOT NULL"
+            " ORDER BY s.id LIMIT ?"
+        )
+        values = [schedule.definition.owner, f"{ENDED}{schedule.definition.id}", limit]
+        return [schedule_of(row) for row in self._rows(whole_rows(statement), values)]
 
     def event(self, event: int) -> EventRow | None:
         rows = self._named("event_by_id", event)

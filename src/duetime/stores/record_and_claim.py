@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from duetime.engine.clock import Instant
-from duetime.engine.model import NO_RUN, DueEntry, Run, RunId, ScheduleId, WorkerId
+from duetime.engine.clock import MINUTE, Instant
+from duetime.engine.model import NO_RUN, DueEntry, NewEvent, Run, RunId, ScheduleId, WorkerId
 from duetime.engine.outcome import Returned
 from duetime.engine.policy.bulk import begin_all
 from duetime.engine.policy.catch_up import Answers, Question
@@ -17,6 +17,7 @@ from duetime.engine.policy.follow_ups import Messenger, drafts_of
 from duetime.engine.policy.record import Finished, Receipt, plan_settlement
 from duetime.engine.policy.rows import Draft, Writes
 from duetime.engine.store import ClaimRequest, Creation
+from duetime.engine.store_interfaces import StoredEvent
 from duetime.stores.incidents import apply_further
 from duetime.stores.transaction import LockedRun, OwnerKey, Transaction, is_soon
 
@@ -53,6 +54,8 @@ def apply(
         apply_further(tx, writes.further, now, worker)
     for run in writes.runs_gone:
         tx.send("delete_range", run)
+    if writes.ended:
+        _store_ends(tx, writes.ended, now)
     if writes.follow_ups:
         _create_follow_ups(tx, drafts_of(writes.follow_ups, messenger, now))
 
@@ -64,6 +67,28 @@ def _create_follow_ups(tx: Transaction, drafts: Sequence[Draft]) -> None:
         ids = tx.new_schedule_ids(len(fresh))
         tx.insert_schedules(begin_all(fresh, ids))
         tx.announce()
+
+
+def insert_events(tx: Transaction, events: Sequence[NewEvent]) -> list[StoredEvent]:
+    """Store events within an open transaction. An event whose key is known is not stored again."""
+    rows = tx.rows_of_all("insert_event", [(*event,) for event in events])
+    stored = [StoredEvent(row[0][0], True) if row else None for row in rows]
+    return [each or _known(tx, event) for each, event in zip(stored, events, strict=True)]
+
+
+def _known(tx: Transaction, event: NewEvent) -> StoredEvent:
+    return StoredEvent(tx.rows("event_by_key", event.owner, event.name, event.key)[0][0], False)
+
+
+def _store_ends(tx: Transaction, events: Sequence[NewEvent], now: Instant) -> None:
+    """Store the ends of runs that a schedule follows, so that it runs next."""
+    events = [event for event in events if tx.rows("is_followed", event.owner, event.name)]
+    for owner, number in sorted(Counter(event.owner for event in events).items()):
+        tx.send("count_events", owner, now // MINUTE, 0, number)
+    if events:
+        insert_events(tx, events)
+        tx.announce_events()
+        tx.has_events = True
 
 
 # The two halves of an exchange: record finished runs, and claim due ones within the limits of their owners.

@@ -6,7 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, Schedule, ScheduleId, Used, WorkerId
+from duetime.engine.model import (
+    Definition,
+    DueEntry,
+    EventRow,
+    Progress,
+    Run,
+    RunId,
+    Schedule,
+    ScheduleId,
+    Used,
+    WorkerId,
+)
 from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun, Reader
@@ -124,6 +135,14 @@ class Transaction(Reader, Protocol):
     def rows_of_all(self, name: str, values: Sequence[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
         """Return the rows of a named query for each of several tuples of values."""
         return [self.rows(name, *each) for each in values]
+
+    def trigger_of(self, schedule: ScheduleId) -> str | None:
+        rows = self.rows("trigger_of", schedule)
+        return rows[0][0] if rows else None
+
+    def depth_of_event(self, event: int) -> int:
+        rows = self.rows("event_by_id", event)
+        return EventRow._make(rows[0]).depth if rows else 0
 
     def select(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the rows of a statement with `?` for parameters."""

@@ -66,6 +66,15 @@ class Rows:
     def tombstone(self, schedule: ScheduleId) -> Tombstone | None:
         return None
 
+    def trigger_of(self, schedule: ScheduleId) -> str | None:
+        return None
+
+    def depth_of_event(self, event: int) -> int:
+        return 0
+
+    def lock_owner(self, owner: str) -> None:
+        pass
+
     def is_key_taken(self, owner: str, key: str) -> bool:
         return False
 

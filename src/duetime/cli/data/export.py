@@ -72,7 +72,8 @@ def read_lines(app: Application, text: str) -> tuple[list[Candidate], list[Remar
         except (ValueError, RecursionError, KeyError, TypeError, AttributeError, DuetimeError) as error:
             reason = str(error) if isinstance(error, DuetimeError) else "it was not written by `duetime export`"
             problems.append(Remark(number, line[:60], reason))
-    return candidates, problems
+    # What follows another schedule comes after it.
+    return sorted(candidates, key=lambda each: each.new.trigger_type == "after"), problems
 
 
 def _candidate(app: Application, number: int, document: dict[str, Any]) -> Candidate:

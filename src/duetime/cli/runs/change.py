@@ -91,7 +91,7 @@ def _agreed(app: Application, action: str, schedules: Sequence[dict[str, Any]]) 
 
 def _row(app: Application, row: dict[str, Any]) -> str:
     owner = f" (owner {clean(row['owner'])})" if "owner" in row else ""
-    effects = {"falls_into_pause": "{}", "moves_to": "moves to {}", "error": "{}"}
+    effects = {"followers": "{}", "falls_into_pause": "{}", "moves_to": "moves to {}", "error": "{}"}
     effect = "".join(f": {text.format(row[name])}" for name, text in effects.items() if name in row)
     return f"{short_of(app, row['id'])}  {clean(str(row.get('name', '')))}{owner}{effect}"
 

@@ -28,7 +28,16 @@ from duetime.engine.model import (
     is_busy,
 )
 from duetime.engine.policy.catch_up import next_instant
-from duetime.engine.policy.decision import Change, Decision, as_stored, changed, not_possible, state_words, touch
+from duetime.engine.policy.decision import (
+    Change,
+    Decision,
+    as_stored,
+    changed,
+    not_possible,
+    refuse_circle,
+    state_words,
+    touch,
+)
 from duetime.engine.policy.finish import HeldRun, end_pause, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
@@ -156,6 +165,7 @@ def edit(change: Change, patch: Edit) -> Decision[Schedule]:
         raise not_possible("edited", "running" if progress.active else progress.state)
     if patch.version is not None and patch.version != definition.version:
         raise Conflict("it was changed in the meantime; read it again and repeat the edit")
+    refuse_circle(change, patch.trigger or "")
     changes = {
         name: value
         for name in ("name", "subject", "trigger", "payload", "policy", "fingerprint")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import Conflict, InvalidInput
-from duetime.engine.model import Definition, Run, Schedule
+from duetime.engine.model import ENDED, Definition, Run, Schedule
 from duetime.engine.policy.finish import Reader
 from duetime.engine.policy.rows import NewId, Writes
 
@@ -39,6 +39,14 @@ class Change(NamedTuple):
 Decision: TypeAlias = tuple[Writes, T]
 """The rows to write, and the value for the caller. A decision against the change is raised as Refused."""
 RunDecider: TypeAlias = Callable[[Change, Run], Decision[T]]
+
+
+def refuse_circle(change: Change, trigger: str) -> None:
+    """Refuse a trigger with which a schedule would follow itself, directly or by way of others."""
+    if ENDED in trigger:
+        from duetime.engine.policy.chains import check_circle  # few processes need it
+
+        check_circle(change.schedule.definition, trigger, change.reader)
 
 
 def changed(schedule: Schedule, writes: Writes) -> Schedule:

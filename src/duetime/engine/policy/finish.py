@@ -21,6 +21,7 @@ from duetime.engine.model import (
 )
 from duetime.engine.outcome import Alert
 from duetime.engine.policy.catch_up import next_instant
+from duetime.engine.policy.chains import ChainReader, end_event
 from duetime.engine.policy.follow_ups import MESSAGE_KEY, alert, follow_ups
 from duetime.engine.policy.incidents import note
 from duetime.engine.policy.options import AlertMode, Overlap, Policy
@@ -51,7 +52,7 @@ _PAUSED_ITSELF = re.compile(
 notes of earlier versions."""
 
 
-class Reader(Protocol):
+class Reader(ChainReader, Protocol):
     """Lookups that a decision may make in the current transaction; only rare paths do."""
 
     def lock_schedule(self, schedule: ScheduleId) -> Schedule | None:
@@ -124,11 +125,13 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
     progress = Progress(  # `_replace` costs twice as much, and every run ends once
         progress.schedule, progress.owner, progress.kind, progress.state, progress.next, progress.through,
         progress.run_count, progress.active - 1, progress.queued, progress.gap, closed.status, last_run, last_error,
-        failures, progress.note, untaken,
+        failures, progress.note, untaken, progress.followed,
     )  # fmt: skip
     writes.runs[closed.id] = closed
     if policy.deliver_to is not None or policy.callbacks:
         writes.follow_ups += follow_ups(held.definition, policy, closed, now)
+    if progress.followed and (closed.status == _COMPLETED or closed.status in _FAILURES):
+        writes.ended += (end_event(held.definition, closed, now, reader),)
     if policy.is_observed:
         writes.events += (RunEvent(held.definition, closed),)
     if paused:

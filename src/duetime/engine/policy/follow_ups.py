@@ -94,7 +94,7 @@ def _describe_end(run: Run) -> tuple[str, str]:
     """Return the title and the text of the message about a run's end."""
     if run.status != RunStatus.COMPLETED:
         return f"{run.name} failed", run.error or f"It ended as {run.status}."
-    own = _parse_result(run.result)
+    own = parse_result(run.result)
     title = own.get("title") if isinstance(own, dict) else None
     text = result_text(run.result) or "It completed."
     return (title if isinstance(title, str) else f"{run.name} completed"), text
@@ -102,7 +102,7 @@ def _describe_end(run: Run) -> tuple[str, str]:
 
 def result_text(result: str | None) -> str:
     """Return a result in the form that people read: the text itself if the result is a text."""
-    value = _parse_result(result)
+    value = parse_result(result)
     if isinstance(value, dict) and isinstance(value.get("text"), str):
         value = value["text"]
     if value is None:
@@ -110,7 +110,8 @@ def result_text(result: str | None) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _parse_result(result: str | None) -> Any:
+def parse_result(result: str | None) -> Any:
+    """Return a stored result as a value."""
     try:
         return json.loads(result or "null")
     except (ValueError, RecursionError):

@@ -15,6 +15,7 @@ from duetime.engine.model import (
     Cause,
     Definition,
     DueEntry,
+    NewEvent,
     Progress,
     Run,
     RunId,
@@ -159,7 +160,7 @@ def first_progress(definition: Definition, first: Instant | None) -> Progress:
     return progress
 
 
-_NOTHING_YET = (None, 0, 0, 0, None, None, None, None, 0, None, 0)
+_NOTHING_YET = (None, 0, 0, 0, None, None, None, None, 0, None, 0, 0)
 """The columns of progress from `through` on, before the first run."""
 
 
@@ -330,6 +331,8 @@ class Writes:
     """Rows that few decisions write: what went wrong, and what a delete takes from a schedule."""
     events: tuple[RunEvent, ...] = ()
     """Not written: runs whose end is announced to observers after the commit."""
+    ended: tuple[NewEvent, ...] = ()
+    """Ends of runs that another schedule may follow."""
     runs_gone: list[RunId] = field(default_factory=list)
     """Ranges to delete, because they turned out to be empty."""
 

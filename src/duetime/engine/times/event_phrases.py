@@ -15,6 +15,16 @@ _PHRASE = re.compile(
     r"(?:,? at most (?:once )?(?:every|per|each|an|a|in) (.+))?",
     re.IGNORECASE,
 )
+_CHAIN = re.compile(
+    r"after (?:job |prompt |schedule |the job |the prompt |the schedule )?(.{1,200}?) (?:has |is |was )?"
+    r"(succeeds|succeeded|successful|completes|completed|fails|failed|ends|ended|finishes|finished|done)"
+    r"(?:,? at most (?:once )?(?:every|per|each|an|a|in) (.+))?",
+    re.IGNORECASE,
+)
+_OUTCOMES: Final = {
+    "succ": "succeeds", "comp": "succeeds", "fail": "fails", "ends": "ends", "ende": "ends", "fini": "ends",
+    "done": "ends",
+}  # fmt: skip
 _BARE = r"""[^\s"'](?:(?!\s(?:and|or)\s).)*?"""
 _VALUE = rf"""(?:"[^"]*"|'[^']*'|{_BARE})"""
 _CONDITION = re.compile(
@@ -37,6 +47,17 @@ def read_event_phrase(text: str) -> tuple[dict[str, Any], bool] | None:
     if cooldown is not None:
         config["at_most_every"] = cooldown
     return config, len(config) > 1 or not name.isalpha()
+
+
+def read_chain_phrase(text: str) -> dict[str, Any] | None:
+    """Return the configuration of a trigger that follows another schedule, of a phrase such as "after backup
+    succeeds"; None for any other phrase."""
+    match = _CHAIN.fullmatch(text) if len(text) <= MAX_EVENT_PHRASE_LENGTH else None
+    if match is None:
+        return None
+    name, outcome, cooldown = match.groups()
+    config = {"schedule": name.strip("\"'"), "outcome": _OUTCOMES[outcome.lower()[:4]]}
+    return config if cooldown is None else {**config, "at_most_every": cooldown}
 
 
 def _conditions(text: str) -> dict[str, Any]:

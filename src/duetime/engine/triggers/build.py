@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import InvalidInput, InvalidTrigger, UnreadableTime
+from duetime.engine.model import FOLLOWED
 from duetime.engine.text_cache import text_cache
 from duetime.engine.times import LONGEST_DURATION, read_exact, read_instant
 from duetime.engine.times.grammar import plain_words, read_amounts, read_iso, read_relative
@@ -36,7 +37,7 @@ _STORED_FIELDS: Final = {
     "cron": {"expression", "dst"},
     "rrule": {"rrule", "dtstart"},
     "changing": {"changes", "before", "after"},
-    "event": {"event", "where", "cooldown_us", "label"},
+    "event": {"event", "where", "cooldown_us", "label", "id", "outcome"},
 }
 
 
@@ -150,6 +151,10 @@ def _stored_event(stored: Mapping[str, object], common: Common) -> Trigger:
     cooldown = _whole(stored.get("cooldown_us", 0), "cooldown_us", least=0)
     if not isinstance(label, str):
         raise InvalidTrigger("label must be text.", field="label")
+    if "outcome" in stored:
+        from duetime.engine.triggers.chain import stored_chain
+
+        return stored_chain(stored, label, cooldown=cooldown, **common)
     return EventTrigger(event=check_pattern(stored.get("event")), where=where, cooldown=cooldown, label=label, **common)
 
 
@@ -422,15 +427,28 @@ def _event(config: Config, shared: Common, now: Instant) -> Trigger:
     """Build a trigger that waits for events. Nothing of the clock applies to it."""
     from duetime.engine.triggers.event import RESERVED
 
-    wrong = next((name for name in ("start", "end", "jitter") if config.get(name) is not None), None)
-    if wrong is not None:
-        raise InvalidTrigger(field=wrong, problem="does not apply to a schedule that waits for an event; leave it out.")
+    _refuse_times(config)
     stored: dict[str, object] = {name: config[name] for name in ("event", "where") if config.get(name) is not None}
     if str(config.get("event")).startswith(RESERVED):
         raise InvalidTrigger(field="event", problem=f"names that begin with {RESERVED} are reserved; give another.")
     if config.get("at_most_every") is not None:
         stored["cooldown_us"] = _delay(config["at_most_every"], "at_most_every")
     return _stored_event(stored, shared)
+
+
+def _refuse_times(config: Config) -> None:
+    wrong = next((name for name in ("start", "end", "jitter") if config.get(name) is not None), None)
+    if wrong is not None:
+        raise InvalidTrigger(field=wrong, problem="does not apply to a schedule that waits for an event; leave it out.")
+
+
+def _after(config: Config, shared: Common, now: Instant) -> Trigger:
+    """Build a trigger that follows another schedule, which the scheduler has looked up."""
+    from duetime.engine.triggers.chain import chain_after
+
+    _refuse_times(config)
+    cooldown = _delay(config["at_most_every"], "at_most_every") if config.get("at_most_every") is not None else 0
+    return chain_after(config, cooldown=cooldown, **shared)
 
 
 def _check_fires(trigger: Trigger, now: Instant) -> None:
@@ -454,6 +472,11 @@ _BUILDERS: Final[dict[str, tuple[tuple[str, ...], str, Callable[[Config, Common,
         ("changes", "before", "after"),
         '{"changes": "2026-02-05T15:00:00Z", "before": {}, "after": {}}',
         _changing,
+    ),
+    "after": (
+        ("schedule", "outcome", "at_most_every", "name", FOLLOWED),
+        '{"schedule": "backup", "outcome": "succeeds"}',
+        _after,
     ),
     "event": (
         ("event", "where", "at_most_every"),

@@ -149,12 +149,15 @@ def _words(trigger: Trigger) -> str:
 
 
 def _event_words(trigger: Trigger) -> str:
-    from duetime.engine.triggers.event import EventTrigger  # few triggers need it
+    from duetime.engine.triggers.chain import ChainTrigger  # few triggers need it
+    from duetime.engine.triggers.event import EventTrigger
 
     if not isinstance(trigger, EventTrigger):
         return trigger.type
-    words = trigger.label or ("on any event" if trigger.event == "*" else f"on the event {trigger.event}")
-    if trigger.where and not trigger.label:
+    words = "on any event" if trigger.event == "*" else f"on the event {trigger.event}"
+    if isinstance(trigger, ChainTrigger):
+        words = f"after {trigger.label} {trigger.outcome}"
+    elif trigger.where:
         words += f" where {' and '.join(f'{path} {_value_words(values)}' for path, values in trigger.where)}"
     return f"{words}, at most every {_duration_words(trigger.cooldown)}" if trigger.cooldown else words
 

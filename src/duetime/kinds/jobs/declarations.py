@@ -56,6 +56,10 @@ class DeclaringModule(NamedTuple):
     """Whether a live worker has replaced these declarations, or still has the module from which tasks have moved."""
 
 
+def _follows(declared: tuple[str, NewSchedule]) -> bool:
+    return declared[1].trigger_type == "after"
+
+
 class Declarations:
     """The declared schedules of this process, and those in the store."""
 
@@ -107,7 +111,7 @@ class Declarations:
     def _apply(self, module: DeclaringModule) -> None:
         scheduler = self._services.scheduler
         caller = OPERATOR._replace(actor=Actor(MODULE, module.name, "python"))
-        for key, new in module.declared.items():
+        for key, new in sorted(module.declared.items(), key=_follows):  # those that others follow come first
             if key in module.stored and _is_retired(module.stored[key]):
                 with suppress(Refused):
                     scheduler.delete(caller, module.stored[key])  # frees the key; its history stays

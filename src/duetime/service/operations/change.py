@@ -16,6 +16,7 @@ from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse, refuse_many
 from duetime.service.kind_spec import KEPT_ELSEWHERE
 from duetime.service.lookup import find, find_schedule, is_stored
+from duetime.service.masking import masked
 from duetime.service.operations.declaration import (
     Answer,
     Field,
@@ -102,11 +103,17 @@ class Changed(NamedTuple):
     """The limits in force, after it was resumed."""
     falls_into_pause: str | None = None
     """What its pause skips or holds."""
+    followers: str | None = None
+    """What the change means for the schedules that follow."""
 
     def facts(self) -> dict[str, Any]:
         """Return what an answer says beside the schedule."""
-        facts = {"limits": self.limits, "falls_into_pause": self.falls_into_pause}
+        facts = {"limits": self.limits, "falls_into_pause": self.falls_into_pause, "followers": self.followers}
         return {name: value for name, value in facts.items() if value is not None}
+
+
+_MAX_FOLLOWERS: Final = 5
+_MEANINGS: Final = dict.fromkeys(("cancel", "delete"), "have no further runs") | {"restore": "run again"}
 
 
 class Effect(NamedTuple):
@@ -125,6 +132,7 @@ def change(call: Call, request: ChangeRequest) -> Answer[Changed]:
     forever = isinstance(request, Delete) and request.forever
     effect = Effect(request.action, read_time(call, until, "until"), note, forever=forever)
     changed = carry_out(call, request.schedule, effect, request.kind)
+    changed = changed._replace(followers=describe_followers(call, changed.schedule, request.action))
     if not is_stored(changed.schedule.definition):  # its limits and pauses are those of the service that keeps it
         return Answer(changed)
     if request.action in ("resume", "restore"):
@@ -133,6 +141,16 @@ def change(call: Call, request: ChangeRequest) -> Answer[Changed]:
         ends = changed.schedule.definition.resume_at
         changed = changed._replace(falls_into_pause=falls_into_pause(changed.schedule, ends, call.zone))
     return Answer(changed)
+
+
+def describe_followers(call: Call, schedule: Schedule, action: str) -> str | None:
+    """Return what it means for the schedules that follow that this one is cancelled, deleted or restored."""
+    if not schedule.progress.followed or action not in _MEANINGS:
+        return None
+    followers = call.scheduler.store.followers_of(schedule, _MAX_FOLLOWERS + 1)
+    names = [masked(each.definition.name) for each in followers[:_MAX_FOLLOWERS]]
+    more = ["others"] if len(followers) > _MAX_FOLLOWERS else []
+    return f"schedules that follow it {_MEANINGS[action]}: {', '.join([*names, *more])}" if names else None
 
 
 def carry_out(call: Call, reference: ScheduleReference, effect: Effect, kind: str | None = None) -> Changed:

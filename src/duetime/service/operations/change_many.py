@@ -24,6 +24,7 @@ from duetime.service.operations.change import (
     Effect,
     Until,
     carry_out,
+    describe_followers,
     find_restorable,
     restorable,
 )
@@ -160,6 +161,9 @@ def change_many(call: Call, request: ChangeMany) -> Answer[BulkChange]:
     targets, failed = _targets(call, request)
     if request.action in ("restore", "shift") or (request.dry_run and request.action != "pause"):
         targets = _with_next_times(call, targets, request.action, shift, failed)
+    for target in targets:
+        if followers := describe_followers(call, target.schedule, request.action):
+            target.row["followers"] = followers
     if not request.dry_run:
         _check_count(request, len(targets))
     ends = [read_time_of(call, each.schedule, request.until, "until") for each in targets]

@@ -166,7 +166,10 @@ def preview(call: Call, request: PreviewTimes) -> Answer[FiringTimes]:
     when = read_times(request.times, request.trigger, call.zone, call.now)
     zone = when.timezone or call.zone
     try:
-        times = call.scheduler.preview(when.type, when.config, timezone=zone, count=request.count)
+        config = when.config
+        if when.type == "after":
+            config = call.scheduler.with_followed(call.caller, config, call.caller.owner)
+        times = call.scheduler.preview(when.type, config, timezone=zone, count=request.count)
     except Refused as error:
         raise about_option(error, next(iter(ways_in(request.times)), None)) from None
     notes = time_warnings(when.notes(zone, call.now))

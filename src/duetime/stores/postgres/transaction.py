@@ -314,7 +314,7 @@ class PostgresTransaction(Transaction):
         if writes.extensions:
             self.send("extend_runs", now, *columns("nnn", writes.extensions))
         if writes.progress:
-            rows = [(row[0], *row[3:]) for row in writes.progress.values()]
+            rows = [(row[0], *row[3:-1]) for row in writes.progress.values()]
             self.send("update_progress", *columns(_PROGRESS_UPDATES, rows))
         if writes.started:
             self.send("start_progress", *columns("nnn", [started for started, _ in writes.started.values()]))

@@ -401,6 +401,15 @@ SELECT s.updated, s.resume_at,
 FROM progress p JOIN schedules s ON s.id = p.schedule
 WHERE p.owner = ? AND p.state = 'paused' ORDER BY p.schedule DESC LIMIT 1
 
+-- name: follow
+UPDATE progress SET followed = 1 WHERE schedule = ? AND followed = 0
+
+-- name: replace_trigger
+UPDATE schedules SET trigger = ? WHERE id = ? AND trigger = ?
+
+-- name: trigger_of
+SELECT trigger FROM schedules WHERE id = ?
+
 -- name: insert_event
 INSERT INTO events (owner, name, key, at, depth, data) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id
 

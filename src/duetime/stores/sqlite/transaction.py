@@ -258,7 +258,7 @@ class SqliteTransaction(Transaction):
             many(SQL["extend_run"], ((e.last, e.added, e.added, now, e.run) for e in writes.extensions))
         if writes.progress:
             rows = writes.progress.values()
-            many(SQL["update_progress"], ((*row[4:], row[0]) for row in rows))
+            many(SQL["update_progress"], ((*row[4:-1], row[0]) for row in rows))
             changed = [(row.state, row.schedule) for row in rows if self._states.get(row.schedule) != row.state]
             many(SQL["update_progress_state"], changed)
         if writes.started:

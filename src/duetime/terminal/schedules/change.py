@@ -155,15 +155,16 @@ def change_one(target: NamedSchedule, action: str, *, yes: bool = True, **option
     short = short_id(definition)
     verb = _ALREADY.get(request.action, verb) if changed.already else verb
     text = f"{verb} {short}  {clean(name_of(definition))}"
+    text += f"\nnote   {clean(changed.followers)}\n" if changed.followers else ""
     if request.action == "delete":
         back = "" if options.get("forever") else f" Bring it back within a day: {again(app, 'restore', short)}"
         still = f"Its runs can still be read: {again(app, 'history', short)}{back}"
         text = f"{text}. {still}" if is_stored(definition) else text
-        output.print_result(json_, {"id": changed.id, "deleted": True}, text)
+        output.print_result(json_, {"id": changed.id, "deleted": True, **changed.facts()}, text)
         return
     zone, now = app.scheduler.zone, app.clock.now()
     document = schedule_document(changed.schedule, zone)
-    document |= {} if changed.limits is None else {"limits": changed.limits}
+    document |= {name: value for name, value in changed.facts().items() if name != "falls_into_pause"}
     if progress.state == ScheduleState.ACTIVE:
         text += f"\nnext   {coming(progress.next, zone, now)}"
     elif request.action == "pause":

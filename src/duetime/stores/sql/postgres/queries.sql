@@ -146,8 +146,12 @@ WITH counted AS (
     state = CASE WHEN p.state = 'active' AND p.next IS NULL AND p.active = 1 THEN 'ended' ELSE p.state END,
     gap = CASE WHEN p.state = 'active' AND p.next IS NULL AND p.active = 1 THEN NULL ELSE p.gap END
   FROM (SELECT unnest(?::bigint[]) AS schedule, unnest(?::bigint[]) AS started) AS u
-  WHERE p.schedule = u.schedule AND p.queued = 0 AND (p.next IS NOT NULL OR p.state <> 'paused') RETURNING 1
+  WHERE p.schedule = u.schedule AND p.queued = 0 AND p.followed = 0 AND (p.next IS NOT NULL OR p.state <> 'paused') RETURNING 1
 ) SELECT 1 / (count(*) = ?)::integer FROM counted
+
+-- name: is_followed
+SELECT 1 FROM schedules WHERE owner = ? AND (trigger::jsonb ->> 'event') = ?
+  AND position('"type":"event"' in trigger) > 0 AND substr(key, 1, 6) <> '~gone-' LIMIT 1
 
 -- name: delete_due
 DELETE FROM due d USING (SELECT unnest(?::bigint[]) AS schedule, unnest(?::bigint[]) AS run) AS u

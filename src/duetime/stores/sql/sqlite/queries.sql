@@ -83,7 +83,11 @@ WHERE id = ? AND fence = ? AND worker = ? AND status = 'running' AND stop = 0
 
 -- name: complete_progress
 UPDATE progress SET active = active - 1, last_status = 'completed', last_run = ?, last_error = NULL, failures = 0
-WHERE schedule = ? AND queued = 0 AND (next IS NOT NULL OR state <> 'paused')
+WHERE schedule = ? AND queued = 0 AND followed = 0 AND (next IS NOT NULL OR state <> 'paused')
+
+-- name: is_followed
+SELECT 1 FROM schedules WHERE owner = ? AND json_extract(trigger, '$.event') = ?
+  AND instr(trigger, '"type":"event"') > 0 AND substr(key, 1, 6) <> '~gone-' LIMIT 1
 
 -- name: end_schedules
 -- The state is written for those alone that end: see `update_progress`.

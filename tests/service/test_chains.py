@@ -1,0 +1,101 @@
+"""Schedules that follow others, as agents and people ask for them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from duetime.engine.errors import InvalidInput
+from duetime.service.operations.create import CreateSchedule, create
+from duetime.service.presenters import reads_as
+from tests.support.stage import Stage
+
+
+def job(stage: Stage, name: str, **given: Any) -> dict[str, Any]:
+    created: dict[str, Any] = stage.ada.knows("schedule_job", {"name": name, "task": "echo", "args": ["hi"], **given})
+    return created
+
+
+def run_first(stage: Stage) -> None:
+    stage.time.advance(timedelta(hours=1))
+
+
+def names_that_ran(stage: Stage) -> list[str]:
+    runs = stage.ada.knows("history", limit=50)["runs"]
+    return [run["name"] for run in reversed(runs) if run["status"] == "completed"]
+
+
+def test_one_follows_another(both: Stage) -> None:
+    job(both, "backup", when="every hour")
+    created = job(both, "upload", when="after backup succeeds")
+    assert "next_run" not in created or created["next_run"] is None
+    job(both, "tell", when="After 'upload' ends")
+    status = both.ada.knows("job_status", job_id="upload")
+    assert "after backup succeeds" in str(status) and "9999" not in str(status)
+    run_first(both)
+    assert names_that_ran(both) == ["backup", "upload", "tell"]
+
+
+def test_the_result_is_at_hand_for_the_next_one(both: Stage) -> None:
+    job(both, "count", args=["3 files"], when="every hour")
+    job(both, "say", args=["found {result}"], when="after count succeeds")
+    run_first(both)
+    runs = {run["name"]: run["result"] for run in both.ada.knows("history")["runs"]}
+    assert runs["say"] == "found 3 files"
+
+
+def test_a_rename_changes_nothing(both: Stage) -> None:
+    job(both, "backup", when="every hour")
+    job(both, "upload", when="after backup succeeds")
+    both.ada.knows("edit_schedule", schedule_id="backup", name="nightly")
+    assert "after nightly succeeds" in str(both.ada.knows("job_status", job_id="upload"))
+    run_first(both)
+    assert names_that_ran(both) == ["nightly", "upload"]
+
+
+def test_what_is_cancelled_deleted_or_restored_says_who_follows(both: Stage) -> None:
+    job(both, "backup", when="every hour")
+    job(both, "upload", when="after backup succeeds")
+    no_more = "have no further runs"
+    for action, words in (("cancel", no_more), ("restore", "run again"), ("delete", no_more)):
+        answer = both.ada.knows("change_schedules", action=action, ids=["backup"], expected_count=1)
+        assert answer["schedules"][0]["followers"] == f"schedules that follow it {words}: upload"
+    assert "followers" not in str(both.ada.knows("change_schedules", action="cancel", ids=["upload"], expected_count=1))
+
+
+def test_a_schedule_that_is_not_there_cannot_be_followed(both: Stage) -> None:
+    job(both, "twin", when="every hour"), job(both, "twin", when="every 2 hours")
+    error = both.ada.use("schedule_job", {"name": "x", "task": "echo", "when": "after nothing succeeds"})
+    assert "there is no schedule 'nothing' to follow" in str(error)
+    error = both.ada.use("schedule_job", {"name": "x", "task": "echo", "when": "after twin succeeds"})
+    assert "2 of your schedules are called 'twin'" in str(error)
+    job(both, "bobs", when="every hour")
+    error = both.agent("bob").use("schedule_job", {"name": "x", "task": "echo", "when": "after bobs succeeds"})
+    assert "there is no schedule 'bobs' to follow" in str(error), "which belongs to ada"
+
+
+def test_a_circle_is_refused(both: Stage) -> None:
+    job(both, "backup", when="every hour")
+    job(both, "upload", when="after backup succeeds")
+    error = both.ada.use("edit_schedule", schedule_id="backup", when="after upload ends")
+    assert "it would follow itself" in str(error)
+    both.ada.knows("edit_schedule", schedule_id="upload", when="every 2 hours")
+    both.ada.knows("edit_schedule", schedule_id="backup", when="after upload ends")
+
+
+def test_options_say_the_same_as_phrases(both: Stage) -> None:
+    """What Python, the command line and HTTP call `on` and `after`."""
+    call = both.ada.call
+    for times, words in (
+        ({"after": "backup"}, "after backup succeeds"),
+        ({"after": "backup fails"}, "after backup fails"),
+        ({"on": "github.push where ref = main"}, "on the event github.push where ref is main"),
+    ):
+        job(both, "backup", when="every hour", idempotency_key="one")
+        request = CreateSchedule("job", {"task": "echo", "args": [], "kwargs": {}}, times)
+        created = create(call, request).value
+        assert reads_as(created.schedule.definition.trigger).startswith(words)
+    with pytest.raises(InvalidInput, match="on: 'not an event at all' is no event"):
+        create(call, CreateSchedule("job", {"task": "echo"}, {"on": "not an event at all"}))
