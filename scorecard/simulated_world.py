@@ -142,7 +142,9 @@ class World:
         if chance.random() < 0.01:
             self._set_clock(chance.randrange(-30, 30))
         if chance.random() < 0.05:
-            act = chance.choice([self.scheduler.pause, self.scheduler.resume, self.scheduler.run_now])
+            acts: list[Callable[[Caller, str], object]]
+            acts = [self.scheduler.pause, self.scheduler.resume, self.scheduler.run_now]
+            act = chance.choice(acts)
             with suppress(DuetimeError):
                 act(CALLER, chance.choice(self.planned).public_id)
 

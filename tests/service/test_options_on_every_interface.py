@@ -34,11 +34,13 @@ SAMPLES: dict[str, Any] = {
     "flag": True,
     "topic": "daily-report",
     "address": "https://hc.example/1",
+    "gate": "echo('x') | changed()",
 }
 """A value for each type of option; a choice takes its second one. Durations are in seconds."""
 NEEDS: dict[str, dict[str, Any]] = {
     "notify_on": {"deliver_to": "daily-report"},
     "expire_after": {"untaken": "expire"},
+    "gate_failure": {"only_if": "echo('x') | changed()"},
 }
 """Options that another one needs."""
 LIMITS: dict[str, Any] = {"start": "2098-01-01T00:00:00Z", "end": "2099-12-31T00:00:00Z", "jitter": 300}

@@ -112,10 +112,12 @@ class ScheduleMethods:
 
     @method
     @waits
-    def run_now(self: Opened, id: Id, *, wait: float = 0) -> Steps[Run]:
-        """Run a schedule now, in addition to its times. `wait` is how many seconds to wait for the run to end."""
+    def run_now(self: Opened, id: Id, *, wait: float = 0, force: bool = False) -> Steps[Run]:
+        """Run a schedule now, in addition to its times. `wait` is how many seconds to wait for the run to end. With
+        `force`, its condition `only_if` is not checked."""
         check_type("wait", wait, float, int)
-        answer = run_now(self._call, RunNow(schedule=find(self._call, id)))
+        check_type("force", force, bool)
+        answer = run_now(self._call, RunNow(schedule=find(self._call, id), force=force))
         return (yield from wait_for_start(self._call, answer, wait))
 
     @schedule_method

@@ -58,6 +58,7 @@ def schedule_page(request: PageRequest) -> Response:
         stats=stats,
         failing_since=instant_view(stats.failing_since, request.zone),
         payload=masking_of(schedule.definition.kind).hide_on_page(shape["payload"]) or {},
+        gated=bool((policy_shape(schedule.definition.policy) or {}).get("only_if")),
         policy=_policy(schedule, usual_policy(request.call.scheduler, schedule.definition.kind)),
         next=[instant_view(instant, request.zone) for instant in instants],
         warnings=[each.text for each in warnings],
@@ -133,7 +134,7 @@ def act(request: PageRequest, form: Form) -> Response:
     schedule = schedule_at(request, deleted=action == "restore")
     public_id = schedule.definition.public_id
     if action == "run":
-        run, _, notes = run_now(request.call, RunNow(schedule=schedule))
+        run, _, notes = run_now(request.call, RunNow(schedule=schedule, force=bool(form.get("force"))))
         did = "queued" if run.status == RunStatus.QUEUED else "fired"
         return request.redirect(goal_of(form, at(public_id)), did=did, notes=notes)
     if action == "stop":

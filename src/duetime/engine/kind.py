@@ -15,6 +15,7 @@ from duetime.engine.actor import UNKNOWN, Actor
 from duetime.engine.clock import Instant
 from duetime.engine.outcome import Outcome
 from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.gates import GateGift
 from duetime.engine.policy.options import Policy, policy_from_json
 from duetime.engine.scopes import Scopes, lacking
 from duetime.engine.worker.lease import Lease
@@ -126,6 +127,8 @@ class Work:
     """The worker's lease, if a worker executes the run: child processes must end before the lease does."""
     event: model.EventRow | None = None
     """The event that started the run."""
+    gift: GateGift | None = None
+    """What the gate of its schedule gave to the run; None if there is no gate."""
 
     @property
     def payload(self) -> Any:

@@ -33,7 +33,7 @@ MOST_GAPS = 800
 FARTHEST_GAP = 5 * 366 * DAY
 MOST_CHANGES = 5
 """How often the rule of one schedule may change in the future."""
-_ADDRESSES = frozenset(name for name, rule in RULES.items() if rule.type == "address")
+_ADDRESSES = frozenset(name for name, rule in RULES.items() if rule.type in ("address", "gate"))
 _encode_payload = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
 
 

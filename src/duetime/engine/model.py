@@ -259,6 +259,7 @@ def executed(progress: Progress) -> int:
     return 0 if progress.last_run is None else progress.run_count - progress.untaken
 
 
+_NOT_FAILED: Final = frozenset({RunStatus.COMPLETED, RunStatus.SKIPPED})
 _ACTIVE: Final = ScheduleState.ACTIVE  # bound once: an enum lookup costs as much as a call
 
 
@@ -272,7 +273,7 @@ def status_of(progress: Progress) -> str:
     if state == _ACTIVE:
         return "pending"
     if state == ScheduleState.ENDED:
-        return "completed" if progress.last_status == RunStatus.COMPLETED else "failed"
+        return "completed" if progress.last_status in _NOT_FAILED else "failed"
     return str(state)
 
 

@@ -49,6 +49,8 @@ POLICY: Final[Mapping[str, Narrower]] = {
     "pause_after": lambda stored, new: lower(stored or None, new or None),  # 0 means never
     "deliver_to": eq,  # a run must not silence itself, or have results sent elsewhere
     "notify_on": eq,
+    "only_if": eq,
+    "gate_failure": eq,
     "alert": eq,
     "callbacks": lambda stored, new: True,  # they follow from the payload and are checked with it
     "untaken": eq,

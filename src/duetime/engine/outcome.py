@@ -76,6 +76,17 @@ class Returned:
     no limit."""
 
 
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The gate of the schedule let nothing pass, so the work was not begun. It does not count towards `max_runs`."""
+
+    reason: str
+    memory: str | None = None
+    """What the gate remembers from now on, as JSON; None if that stays as it is."""
+    number: int = 0
+    """The number of what the gate was compared with; a memory with a later one stays."""
+
+
 FIRST_WAIT = 100_000
 """Microseconds before a run that was returned for the first time is offered again."""
 
@@ -86,4 +97,4 @@ def wait_for_others(times: int, longest: int) -> int:
     return min(longest, int(FIRST_WAIT * 1.5 ** min(times, 50)))
 
 
-Outcome: TypeAlias = Completed | Failed | Retry | Waiting | Cancelled | Returned
+Outcome: TypeAlias = Completed | Failed | Retry | Waiting | Cancelled | Returned | Skipped

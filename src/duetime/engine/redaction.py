@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
 from duetime.engine.encoding import shorten_error
-from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Waiting
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Skipped, Waiting
 from duetime.engine.tracebacks import stored_traceback, traceback_of
 
 MASK: Final = "***"
@@ -282,6 +282,8 @@ def redacted_outcome(outcome: AnyOutcome, payload: str) -> AnyOutcome:
         trace = None if outcome.traceback is None else stored_traceback(_redact(outcome.traceback, credentials))
         return replace(outcome, error=redact(outcome.error), result=result, traceback=trace)
     if isinstance(outcome, Cancelled):
+        return replace(outcome, reason=redact(outcome.reason))
+    if isinstance(outcome, Skipped):
         return replace(outcome, reason=redact(outcome.reason))
     alert = outcome.alert
     if alert is not None:

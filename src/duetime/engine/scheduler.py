@@ -276,17 +276,20 @@ class Scheduler(Checkout):
         decide = partial(policy_changes.restore, max_schedules=self.limits.schedules)
         return self._change(caller, schedule, None, decide, sets_off=True)
 
-    def run_now(self, caller: Caller, public_id: str, kind: str | None = None) -> Run:
-        return self._change(caller, public_id, kind, policy_changes.fire, sets_off=True, operators_own=True)
+    def run_now(self, caller: Caller, public_id: str, kind: str | None = None, *, force: bool = False) -> Run:
+        """Run a schedule now. With `force`, its gate is not checked."""
+        decide = partial(policy_changes.fire, force=force)
+        return self._change(caller, public_id, kind, decide, sets_off=True, operators_own=True)
 
-    def run_with(self, caller: Caller, schedule: Schedule, payload: Mapping[str, Any]) -> Run:
+    def run_with(self, caller: Caller, schedule: Schedule, payload: Mapping[str, Any], *, force: bool = False) -> Run:
         """Run a schedule now with another input, which is checked as at creation. The schedule keeps its own input."""
         definition = schedule.definition
         self.check_scopes(caller, WRITE, definition)
         text = self.drafter.input(caller, definition, payload)
         for owner, limit in self._most_bytes(definition.owner).items():
             self.store.add_bytes(owner, len(text.encode()), limit, self.clock.now())
-        return self._change(caller, schedule, None, lambda change: policy_changes.fire(change, text), sets_off=True)
+        decide = partial(policy_changes.fire, payload=text, force=force)
+        return self._change(caller, schedule, None, decide, sets_off=True)
 
     def _change(
         self,

@@ -30,6 +30,7 @@ from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.decision import Change, Decision, RunDecider
 from duetime.engine.policy.fair_share import Budget, Turns
 from duetime.engine.policy.follow_ups import Messenger
+from duetime.engine.policy.gates import GateGift, GateState
 from duetime.engine.policy.record import Finished, Receipt
 from duetime.engine.policy.rows import Draft, RunEvent
 from duetime.engine.store_interfaces import Events, Figures, Hooks, Incidents, Publication, Remotes, Revocations
@@ -336,6 +337,12 @@ class Store(Remotes, Revocations, Publication, Figures, Incidents, Hooks, Events
         """Count the matching runs by status, at most `count_to` of them."""
 
     def attempts(self, run: RunId) -> list[Attempt]: ...
+
+    def gate_state(self, run: Run, gate: str) -> tuple[GateGift | None, GateState]:
+        """Return what its gate gave to a run earlier, and what the gate is compared with now."""
+
+    def gate_gift(self, run: RunId) -> GateGift | None:
+        """Return what its gate gave to a run."""
 
     def stop_requests(self, runs: Sequence[RunId]) -> dict[RunId, RunStopRequest]:
         """Return who asked these runs to stop, of those that somebody asked."""

@@ -12,6 +12,7 @@ from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.fingerprint import fingerprint
+from duetime.engine.gate import check_gate_of
 from duetime.engine.kind import Caller, Kind, Prepared
 from duetime.engine.limits import Limits, RequestChecks
 from duetime.engine.model import Definition, Schedule
@@ -108,6 +109,8 @@ class Drafter(RequestChecks):
         policy, policy_text = self._policy_of(kind, prepared, options)
         prepared.agree(policy)
         check_can_run(policy, trigger)
+        if policy.only_if is not None:
+            check_gate_of(self.kinds, policy.only_if, caller)
         if caller.depth:
             check_new(self.kinds, caller, prepared, policy)
         payload = self._payload(prepared.payload)
@@ -187,6 +190,9 @@ class Drafter(RequestChecks):
         definition = schedule.definition
         caller = caller._replace(owner=definition.owner)  # the owner's permissions apply, whoever edits the schedule
         edit = self._patch(caller, definition, changes, now)
+        gate = None if edit.policy is None else policy_for_ending(edit.policy).only_if
+        if gate is not None and gate != policy_for_ending(definition.policy).only_if:
+            check_gate_of(self.kinds, gate, caller)
         if caller.depth:
             check_edit(self._kind(definition.kind), caller, schedule, edit, now)
         return edit

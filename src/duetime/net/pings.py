@@ -20,6 +20,7 @@ log = logging.getLogger("duetime.ping")
 _SUFFIXES: Final = {
     RunStatus.RUNNING: "/start",
     RunStatus.COMPLETED: "",
+    RunStatus.SKIPPED: "",  # its gate let nothing pass, which is how it should be
     RunStatus.FAILED: "/fail",
     RunStatus.LOST: "/fail",
 }

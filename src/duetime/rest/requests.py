@@ -234,6 +234,7 @@ _TYPES: dict[str, Any] = {
     "flag": bool,
     "topic": Annotated[Text, Field(max_length=200)],
     "address": Annotated[Text, Field(max_length=2000)],
+    "gate": Annotated[Text, Field(max_length=4096)],
 }
 
 
@@ -333,6 +334,7 @@ class Paged(Asked):
 
 class RunAsked(Asked):
     wait_seconds: float = Field(default=0, ge=0, le=MOST_SECONDS, description="How long to wait for the run to end.")
+    force: bool = Field(default=False, description="Without a check of its condition `only_if`.")
 
 
 class EventsAsked(Asked):

@@ -261,7 +261,7 @@ async def run(call: Caller, threads: Threads, id: Id, query: Annotated[RunAsked,
     call = call.in_zone(query.timezone)
     in_thread = partial(threads.run, call.caller.owner)
     with threads.waiting(call.caller.owner) if query.wait_seconds else nullcontext():
-        started = await in_thread(partial(run_now, call, RunNow(schedule=id)))
+        started = await in_thread(partial(run_now, call, RunNow(schedule=id, force=query.force)))
         look = lambda seen: in_thread(partial(look_again, call, seen))  # noqa: E731
         run = await await_result(started.value, look, has_ended, query.wait_seconds)
     waited = await in_thread(partial(waited_for, call, run)) if query.wait_seconds else {}

@@ -266,6 +266,8 @@ class RunDetails(Run):
     """Whether it was started with another input than its schedule has."""
     started_by: str | None
     """Who started it by hand, such as ada (dashboard); null if its trigger did."""
+    gate: dict[str, Any] | None
+    """What `only_if` saw (`result`), why it was not checked (`failure`), or that somebody passed over it (`forced`)."""
     stop_request: dict[str, Any] | None
     """Who asked it to stop (`by`) and when (`at`), also if it went on to its end."""
     payload_changed: bool

@@ -201,10 +201,37 @@ class PolicyOptions(TypedDict, total=False):
         Fact("alerts", words={"first": "the first time and when it is over", "every": "every time", "off": "never"}),
     ]
     notify_on: Annotated[
-        Literal["always", "failure", "success"],
-        Option("Which outcomes are sent to `deliver_to`.", is_outcome=True),
+        Literal["always", "failure", "success", "change"],
+        Option(
+            "Which outcomes are sent to `deliver_to`; change: those that differ from the one sent last.",
+            is_outcome=True,
+        ),
         Input("Send the result"),
-        Fact("result sent", words={"always": "always", "failure": "when it failed", "success": "when it succeeded"}),
+        Fact(
+            "result sent",
+            words={
+                "always": "always",
+                "failure": "when it failed",
+                "success": "when it succeeded",
+                "change": "when it differs from the last one",
+            },
+        ),
+    ]
+    only_if: Annotated[
+        str | None,
+        Option(
+            "A pipeline of tasks, checked before each run without a model; the run is skipped unless it passes.",
+            "Run only if this passes",
+            "fetch('https://ci.example') | changed()",
+        ),
+        Input("Only if", "Tasks, such as fetch('https://example.org') | changed()."),
+        Fact("only if", words={"None": "always"}),
+    ]
+    gate_failure: Annotated[
+        Literal["run", "skip"],
+        Option("What happens if `only_if` cannot be checked."),
+        Input("If that cannot be checked", is_rare=True),
+        Fact("if that cannot be checked", words={"run": "run it anyway", "skip": "skip it"}),
     ]
     ping: Annotated[
         str | None,

@@ -97,6 +97,8 @@ class Settings:
     """The `aud` claim of this installation's tokens."""
     allowed_hosts: tuple[str, ...] = ()
     """Private hosts (names, addresses, networks) that URLs given by agents may reach."""
+    watch_folders: tuple[str, ...] = ()
+    """Folders whose files `files_changed` in `only_if` may look at; only for users of this machine."""
     pause_after: int = 10
     """Consecutive failures after which a recurring schedule is paused and its owner alerted; 0 means never.
     Existing schedules keep the value that they were created with."""

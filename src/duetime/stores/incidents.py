@@ -24,7 +24,7 @@ from duetime.engine.policy.incidents import (
     to_tell,
 )
 from duetime.engine.policy.options import AlertMode, policy_for_ending
-from duetime.engine.policy.rows import FurtherWrite, IncidentEvent, IncidentMark, InputsGone, Tombstone
+from duetime.engine.policy.rows import FurtherWrite, IncidentEvent, IncidentMark, InputsGone, MemoryWrite, Tombstone
 from duetime.engine.store_interfaces import Incidents
 from duetime.stores.records import RecordsMixin
 from duetime.stores.search import marks
@@ -56,6 +56,8 @@ def apply_further(
             tx.send("reopen_incidents", now + REMIND_AFTER, each.run, each.incident)
         elif isinstance(each, IncidentMark):
             tx.send("resolve_incidents", now, each.actor, each.run, each.incident)
+        elif isinstance(each, MemoryWrite):
+            tx.send(each.action, each.schedule, *each.values)
         elif isinstance(each, Tombstone):
             tx.send("insert_tombstone", *each)
         elif isinstance(each, InputsGone):

@@ -11,12 +11,13 @@ from typing import Any, ClassVar
 from duetime.engine.clock import Clock, Instant
 from duetime.engine.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, Used, WorkerId, WorkerRow
 from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.gates import GateGift, GateState, gift_from, state_of
 from duetime.engine.store import Page, PauseOfAll, RunInput, RunQuery, RunStopRequest, ScheduleQuery
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.stores.byte_limits import read_page, run_bytes, schedule_bytes
 from duetime.stores.run_search import run_count, run_counts, run_page, runs_by_due
 from duetime.stores.search import Placed, firing, marks, place_of, schedule_count, schedule_page
-from duetime.stores.transaction import held_of, schedule_of
+from duetime.stores.transaction import held_of, memory_from, schedule_of
 
 RECENT_SECONDS = 1.0
 MOST_REMEMBERED = 10_000
@@ -170,6 +171,16 @@ class ReadsMixin(NamedQueries):
     def run_input(self, run: RunId) -> RunInput:
         rows = self._named("input_of_run", run)
         return RunInput(*rows[0]) if rows else RunInput()
+
+    def gate_state(self, run: Run, gate: str) -> tuple[GateGift | None, GateState]:
+        gifts = {id: gift_from(gift) for id, gift in self._named("gate_gifts", run.schedule)}
+        own = gifts.pop(run.id, None)
+        stored = memory_from(self._named("memory_of", run.schedule))
+        return own, state_of(gate, stored, [gift for gift in gifts.values() if gift is not None])
+
+    def gate_gift(self, run: RunId) -> GateGift | None:
+        rows = self._named("gate_gift", run)
+        return gift_from(rows[0][0]) if rows else None
 
     def stop_requests(self, runs: Sequence[RunId]) -> dict[RunId, RunStopRequest]:
         if not runs:

@@ -21,6 +21,7 @@ from duetime.engine.model import (
 from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun, Reader
+from duetime.engine.policy.gates import NO_MEMORY, StoredMemory
 from duetime.engine.policy.rows import Completion, RunEvent, Tombstone, Writes
 from duetime.engine.store import Beat, ClaimRequest
 
@@ -69,6 +70,10 @@ def held_of(row: tuple[Any, ...]) -> HeldRun:
 
 def holding_of(row: tuple[Any, ...]) -> LockedRun:
     return _new(LockedRun, (*row[:5], _new(Progress, row[5:])))
+
+
+def memory_from(rows: Sequence[tuple[Any, ...]]) -> StoredMemory:
+    return StoredMemory._make(rows[0]) if rows else NO_MEMORY
 
 
 def beat_of(stop: Sequence[tuple[Any, ...]], floor: Sequence[tuple[Any, ...]]) -> Beat:
@@ -267,6 +272,20 @@ class Transaction(Reader, Protocol):
     def tombstone(self, schedule: ScheduleId) -> Tombstone | None:
         rows = self.rows("tombstone", schedule)
         return Tombstone._make(rows[0]) if rows else None
+
+    def memory_of(self, schedule: ScheduleId) -> StoredMemory:
+        return memory_from(self.rows("memory_of", schedule))
+
+    def gate_gifts(self, schedule: ScheduleId) -> list[str]:
+        return [gift for _, gift in self.rows("gate_gifts", schedule)]
+
+    def gate_gift(self, run: RunId) -> str | None:
+        rows = self.rows("gate_gift", run)
+        return rows[0][0] if rows else None
+
+    def run_before(self, run: Run) -> Run | None:
+        rows = self.rows("whole_run_before", run.schedule, run.due, run.id)
+        return Run._make(rows[0]) if rows else None
 
     def is_key_taken(self, owner: str, key: str) -> bool:
         return bool(self.by_keys([(owner, key)]))

@@ -22,6 +22,7 @@ from duetime.engine.model import (
 from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.decision import Change, Decision
 from duetime.engine.policy.finish import HeldRun
+from duetime.engine.policy.gates import NO_MEMORY, StoredMemory
 from duetime.engine.policy.rows import Draft, Tombstone, Writes, begin, claimed_run, new_run
 from tests.support.drafts import T0
 
@@ -80,6 +81,18 @@ class Rows:
 
     def count_living(self, owner: str, most: int) -> int:
         return 0
+
+    def memory_of(self, schedule: ScheduleId) -> StoredMemory:
+        return NO_MEMORY
+
+    def gate_gifts(self, schedule: ScheduleId) -> list[str]:
+        return []
+
+    def gate_gift(self, run: RunId) -> str | None:
+        return None
+
+    def run_before(self, run: Run) -> Run | None:
+        return None
 
     def ranges_beyond(self, schedule: ScheduleId, now: Instant) -> list[Run]:
         return []

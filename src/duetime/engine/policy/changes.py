@@ -40,6 +40,7 @@ from duetime.engine.policy.decision import (
 )
 from duetime.engine.policy.finish import HeldRun, end_pause, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
+from duetime.engine.policy.gates import GateGift, reset_gate
 from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
 from duetime.engine.policy.pauses import account, enqueue, pause, resume, resume_entry
 from duetime.engine.policy.restore import restore
@@ -47,6 +48,7 @@ from duetime.engine.policy.rewind import rewind
 from duetime.engine.policy.rows import (
     IncidentMark,
     InputsGone,
+    MemoryWrite,
     RunColumn,
     Tombstone,
     TombstoneGone,
@@ -110,7 +112,7 @@ def delete(change: Change, remembered: Sequence[str] = (), *, forever: bool = Fa
     tombstone = definition._replace(payload=rest, key=f"{GONE}{definition.id}", version=definition.version + 1)
     writes.definitions.append(tombstone._replace(updated=change.now, resume_at=None))
     content = Tombstone(definition.id, definition.payload, definition.key, change.now)
-    writes.further += (InputsGone(definition.id) if forever else content,)
+    writes.further += (InputsGone(definition.id) if forever else content, MemoryWrite(definition.id, "delete_memory"))
     return writes, None
 
 
@@ -174,7 +176,7 @@ def edit(change: Change, patch: Edit) -> Decision[Schedule]:
     if patch.rewrites:
         changes["author"] = change.actor
     edited = change.set_off._replace(**changes, version=definition.version + 1, updated=change.now)
-    writes = Writes(definitions=[edited])
+    writes = Writes(definitions=[edited], further=reset_gate(definition, edited))
     in_line = progress.state != ScheduleState.BROKEN
     # keep the entries of runs: a receiver may have set their time, or a person may have requested one during a pause
     if in_line:
@@ -235,9 +237,9 @@ def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Ins
 
 
 @as_stored
-def fire(change: Change, payload: str | None = None) -> Decision[Run]:
+def fire(change: Change, payload: str | None = None, *, force: bool = False) -> Decision[Run]:
     """Run now, in addition to the trigger; the overlap policy applies as to any other occurrence. A given payload is
-    the input of this run only; the schedule keeps its own."""
+    the input of this run only; the schedule keeps its own. With `force`, its gate is not checked."""
     definition, progress = change.schedule
     if progress.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.ENDED):
         raise not_possible("run", progress.state)
@@ -262,6 +264,8 @@ def fire(change: Change, payload: str | None = None) -> Decision[Run]:
         writes.columns.append(RunColumn("payload", payload, run.id))
     if change.actor is not None:
         writes.columns.append(RunColumn("actor", change.actor, run.id))
+    if force and policy.only_if is not None:
+        writes.columns.append(RunColumn("gate", GateGift(is_forced=True).to_json(), run.id))
     if in_line:
         progress = progress._replace(queued=progress.queued + 1)
     else:

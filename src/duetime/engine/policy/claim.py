@@ -240,7 +240,7 @@ def _question(entry: DueItem, progress: Progress) -> Question:
 
 def _advance(plan: ClaimPlan, entry: DueItem, policy: Policy, occurring: Occurring, before: Progress) -> None:
     definition = entry.definition
-    if before.untaken and occurring.run and policy.untaken == Untaken.REPLACE:
+    if before.untaken and occurring.run and policy.untaken == Untaken.REPLACE and policy.only_if is None:
         before = _replace_untaken(plan, entry, policy, before, in_outage=occurring.missed is not None)
     progress, following, run = before, occurring.following, occurring.run
     if len(run) == 1 and occurring.missed is None and policy.max_runs is None and not (before.active or before.queued):
@@ -286,8 +286,10 @@ def _start_alone(plan: ClaimPlan, entry: DueItem, policy: Policy, occurring: Occ
 def _admit(
     plan: ClaimPlan, entry: DueItem, policy: Policy, due: Instant, progress: Progress, before: Progress
 ) -> Progress:
-    """Admit one occurrence that may run: start it, queue it, or skip it visibly."""
-    if progress.queued == 0 and progress.active == 0:
+    """Admit one occurrence that may run: start it, queue it, or skip it visibly. A run that nobody took waits beside
+    the check of a gate, which replaces it if it lets the new one pass: see `gate_runs.give`."""
+    replaceable = progress.untaken if policy.only_if is not None and policy.untaken == Untaken.REPLACE else 0
+    if progress.queued == 0 and progress.active == replaceable:
         return _start(plan, entry, due, progress)
     if policy.overlap == Overlap.ALLOW and before.queued == 0:
         if progress.run_count == before.run_count:

@@ -16,11 +16,12 @@ from duetime.engine.text_cache import text_cache
 
 @text_cache(4096, MOST_LONG)
 def ends_plainly(policy_text: str) -> bool:
-    """Return whether the end of a run under this policy sends no message, has no observer and usually starts no queued
-    run."""
+    """Return whether the end of a run under this policy sends no message, has no observer, tells no gate and usually
+    starts no queued run."""
     policy = policy_for_ending(policy_text)
     queues = policy.overlap != Overlap.SKIP or policy.catch_up == CatchUp.ALL
-    return policy.deliver_to is None and not policy.callbacks and not policy.is_observed and not queues
+    is_told = policy.deliver_to is not None or policy.callbacks or policy.is_observed
+    return not (is_told or queues or policy.only_if)
 
 
 def split_completions(

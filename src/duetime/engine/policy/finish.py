@@ -23,8 +23,9 @@ from duetime.engine.outcome import Alert
 from duetime.engine.policy.catch_up import next_instant
 from duetime.engine.policy.chains import ChainReader, end_event
 from duetime.engine.policy.follow_ups import MESSAGE_KEY, alert, follow_ups
+from duetime.engine.policy.gates import MemoryReader, is_news
 from duetime.engine.policy.incidents import note
-from duetime.engine.policy.options import AlertMode, Overlap, Policy
+from duetime.engine.policy.options import AlertMode, NotifyOn, Overlap, Policy
 from duetime.engine.policy.rows import (
     FurtherWrite,
     IncidentEvent,
@@ -52,7 +53,7 @@ _PAUSED_ITSELF = re.compile(
 notes of earlier versions."""
 
 
-class Reader(ChainReader, Protocol):
+class Reader(ChainReader, MemoryReader, Protocol):
     """Lookups that a decision may make in the current transaction; only rare paths do."""
 
     def lock_schedule(self, schedule: ScheduleId) -> Schedule | None:
@@ -129,7 +130,8 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
     )  # fmt: skip
     writes.runs[closed.id] = closed
     if policy.deliver_to is not None or policy.callbacks:
-        writes.follow_ups += follow_ups(held.definition, policy, closed, now)
+        is_old = policy.notify_on == NotifyOn.CHANGE and not is_news(writes, closed, reader)
+        writes.follow_ups += follow_ups(held.definition, policy, closed, now, is_old=is_old)
     if progress.followed and (closed.status == _COMPLETED or closed.status in _FAILURES):
         writes.ended += (end_event(held.definition, closed, now, reader),)
     if policy.is_observed:
@@ -164,17 +166,22 @@ def miss_untaken(
     missed = run._replace(
         status=RunStatus.MISSED, started=None, finished=now, error=NOT_TAKEN, until=None, fence=run.fence + 1
     )
+    discount(writes, held, policy, now)
+    writes.due_gone.append(run_entry(held.definition, policy, run, now))
+    if not in_outage:
+        note(writes, held.definition, policy, Trouble.UNTAKEN, NOT_TAKEN, run)
+    end_run(writes, held, policy, missed, now, reader)
+
+
+def discount(writes: Writes, held: HeldRun, policy: Policy, now: Instant) -> None:
+    """Take back that a run counts towards `max_runs`; if it was to be the last one, the schedule continues."""
     counted = writes.progress_of(held.progress)
     counted = counted._replace(run_count=counted.run_count - 1)
     if counted.next is None and policy.max_runs is not None and counted.run_count < policy.max_runs:
         counted = counted._replace(next=_next_again(held, counted, now))
         if counted.next is not None and counted.state == ScheduleState.ACTIVE:
             writes.due_new.append(trigger_entry(held.definition, policy, counted.next))
-    writes.progress[run.schedule] = counted
-    writes.due_gone.append(run_entry(held.definition, policy, run, now))
-    if not in_outage:
-        note(writes, held.definition, policy, Trouble.UNTAKEN, NOT_TAKEN, run)
-    end_run(writes, held, policy, missed, now, reader)
+    writes.progress[counted.schedule] = counted
 
 
 def _next_again(held: HeldRun, progress: Progress, now: Instant) -> Instant | None:

@@ -33,9 +33,9 @@ NO_PAYLOAD = "null"
 _LONGEST_NAME = 200
 
 _HEARD = {
-    RunStatus.COMPLETED: (NotifyOn.SUCCESS, NotifyOn.ALWAYS),
-    RunStatus.FAILED: (NotifyOn.FAILURE, NotifyOn.ALWAYS),
-    RunStatus.LOST: (NotifyOn.FAILURE, NotifyOn.ALWAYS),
+    RunStatus.COMPLETED: (NotifyOn.SUCCESS, NotifyOn.ALWAYS, NotifyOn.CHANGE),
+    RunStatus.FAILED: (NotifyOn.FAILURE, NotifyOn.ALWAYS, NotifyOn.CHANGE),
+    RunStatus.LOST: (NotifyOn.FAILURE, NotifyOn.ALWAYS, NotifyOn.CHANGE),
 }
 """Final statuses to report; whoever cancelled a run already knows about it."""
 
@@ -55,16 +55,36 @@ def message_key(run: Run) -> str:
     return f"{MESSAGE_KEY}{run.id}.{run.fence}"
 
 
-def follow_ups(definition: Definition, policy: Policy, run: Run, now: Instant) -> Iterator[FollowUp]:
+def follow_ups(
+    definition: Definition, policy: Policy, run: Run, now: Instant, *, is_old: bool = False
+) -> Iterator[FollowUp]:
+    """Yield the message and the callbacks about the end of a run. `is_old`: this was told before."""
     key = message_key(run)
     conditions = _HEARD.get(RunStatus(run.status), ())
-    if policy.deliver_to is not None and policy.notify_on in conditions:
+    if policy.deliver_to is not None and policy.notify_on in conditions and not is_old and not is_silent(run):
         went_well = run.status == RunStatus.COMPLETED
         title, text = _describe_end(run)
         yield OwnerMessage(definition.owner, key, policy.deliver_to, title[:_LONGEST_NAME], text, went_well, _tags(run))
     for number, callback in enumerate(policy.callbacks):
         if callback.on in conditions and not definition.key.startswith(GONE):  # the payload to report is not kept
             yield _callback(definition, run, f"{key}:{number}", callback, now)
+
+
+NOTHING_TO_TELL = "[nothing]"
+"""An answer that says only this is kept and not sent."""
+
+
+def is_silent(run: Run) -> bool:
+    """Return whether a run succeeded and says that there is nothing to tell."""
+    return run.status == RunStatus.COMPLETED and result_text(run.result).strip().lower() == NOTHING_TO_TELL
+
+
+def told_text(run: Run) -> str | None:
+    """Return what a message about the end of a run would tell, without the name of the run; None if it tells
+    nothing."""
+    if run.status not in _HEARD or is_silent(run):
+        return None
+    return f"{run.status}: {_describe_end(run)[1]}"
 
 
 def alert(owner: str, news: Alert, topic: str | None = None, run: Run | None = None) -> OwnerMessage:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, field, fields
 from enum import StrEnum
 from functools import lru_cache
+from itertools import compress
+from operator import attrgetter, ne
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND
-from duetime.engine.encoding import json_object
+from duetime.engine.encoding import is_text, json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.text_cache import text_cache
 from duetime.engine.value_class import dataclass
@@ -73,6 +75,14 @@ class NotifyOn(StrEnum):
     ALWAYS = "always"
     FAILURE = "failure"
     SUCCESS = "success"
+    CHANGE = "change"  # any outcome that differs from the one that was told last
+
+
+class GateFailure(StrEnum):
+    """What happens if the gate of a schedule cannot be checked."""
+
+    RUN = "run"  # the work is done, and the run says why its gate failed
+    SKIP = "skip"
 
 
 class AlertMode(StrEnum):
@@ -84,7 +94,7 @@ class AlertMode(StrEnum):
 class OptionRule(NamedTuple):
     """The values that an option accepts. Durations and their bounds are in microseconds."""
 
-    type: Literal["choice", "count", "duration", "flag", "topic", "address", "callbacks"]
+    type: Literal["choice", "count", "duration", "flag", "topic", "address", "callbacks", "gate"]
     low: int = 0
     high: int = 0
     choices: tuple[str, ...] = ()
@@ -95,6 +105,8 @@ class OptionRule(NamedTuple):
 _T = TypeVar("_T")
 _RULE: Final = "rule"
 SHORTEST_TIMEOUT = SECOND // 1000
+LONGEST_GATE: Final = 4096
+"""Maximum characters of a gate."""
 
 
 def _option(default: _T, rule: OptionRule) -> _T:
@@ -150,6 +162,9 @@ class Policy:
     expire_after: int | None = _duration(None, SECOND, 365 * DAY)
     ping: str | None = _option(None, OptionRule("address", is_for_people=True))
     """An address of a monitoring service that is called when a run starts, succeeds and fails."""
+    only_if: str | None = _option(None, OptionRule("gate"))
+    """The gate: a pipeline of tasks that is checked before the work, which is done only if it lets something pass."""
+    gate_failure: str = _choice(GateFailure.RUN)
 
     @property
     def is_observed(self) -> bool:
@@ -160,6 +175,7 @@ class Policy:
 RULES: Final[Mapping[str, OptionRule]] = {item.name: item.metadata[_RULE] for item in fields(Policy)}
 """What each option accepts, callbacks included, which only kinds set."""
 _DEFAULTS = {item.name: item.default for item in fields(Policy)}
+_values_of = attrgetter(*_DEFAULTS)
 
 
 def make_policy(options: Mapping[str, Any]) -> Policy:
@@ -172,6 +188,8 @@ def make_policy(options: Mapping[str, Any]) -> Policy:
     policy = Policy(**values)
     if "notify_on" in values and policy.deliver_to is None:
         raise InvalidInput(field="notify_on", problem="needs deliver_to, the topic to notify")
+    if "gate_failure" in values and policy.only_if is None:
+        raise InvalidInput(field="gate_failure", problem="needs only_if, the gate that may fail")
     if (policy.untaken == Untaken.EXPIRE) != (policy.expire_after is not None):
         lonely = "untaken" if policy.expire_after is None else "expire_after"
         raise InvalidInput(field=lonely, problem="untaken expire and expire_after, such as 2 hours, go together")
@@ -214,10 +232,8 @@ def _check(name: str, value: Any) -> None:
     elif type_ == "flag":
         if type(value) is not bool:
             raise InvalidInput(field=name, problem=f"must be true or false, not {value!r}")
-    elif type_ == "topic":
-        checked_topic(value, name)
-    elif type_ == "address":
-        _check_address(name, value)
+    elif type_ in _CHECKS:
+        _CHECKS[type_](name, value)
     elif not isinstance(value, list | tuple):
         raise InvalidInput(field=name, problem="must be a list")
 
@@ -232,6 +248,26 @@ def _check_address(name: str, value: Any) -> None:
         raise InvalidInput(field=name, problem=f"{error}, such as https://example.org/status") from None
     if MASK in value:
         raise InvalidInput(field=name, problem=f"{MASK} stands for a hidden value; give the whole address")
+
+
+def _check_gate(name: str, value: Any) -> None:
+    """Check the form of a gate. Whether its tasks exist is checked where they are known: see `engine.gate`."""
+    if not isinstance(value, str) or not value.strip():
+        example = "fetch('https://example.org') | changed()"
+        raise InvalidInput(field=name, problem=f"must be a pipeline of tasks, such as {example}")
+    if len(value) > LONGEST_GATE or not is_text(value):
+        raise InvalidInput(field=name, problem=f"at most {LONGEST_GATE} characters, without NUL and lone surrogates")
+    from duetime.engine.redaction import MASK  # only schedules with a gate need it
+
+    if MASK in value:
+        raise InvalidInput(field=name, problem=f"{MASK} stands for a hidden value; give the whole pipeline")
+
+
+_CHECKS: Final[Mapping[str, Callable[[str, Any], object]]] = {
+    "topic": lambda name, value: checked_topic(value, name),
+    "address": _check_address,
+    "gate": _check_gate,
+}
 
 
 def _out_of_range(rule: OptionRule, value: Any) -> str:
@@ -268,8 +304,8 @@ _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=asdict
 
 def policy_to_json(policy: Policy) -> str:
     """Serialize only what differs from the defaults, so that most schedules store `{}`."""
-    changed = {name: getattr(policy, name) for name in _DEFAULTS if getattr(policy, name) != _DEFAULTS[name]}
-    return _encode(changed)
+    values = _values_of(policy)
+    return _encode(dict(compress(zip(_DEFAULTS, values, strict=True), map(ne, values, _DEFAULTS.values()))))
 
 
 MOST_LONG: Final = 64
@@ -307,3 +343,11 @@ def policy_for_ending(text: str) -> Policy:
 @text_cache(4096, MOST_LONG)
 def is_observed(text: str) -> bool:
     return policy_for_ending(text).is_observed
+
+
+_GATE: Final = '"only_if"'
+
+
+def is_gated(text: str) -> bool:
+    """Return whether a stored policy has a gate. Most have no such word, so that nothing is parsed for them."""
+    return _GATE in text and policy_for_ending(text).only_if is not None

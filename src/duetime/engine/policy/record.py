@@ -9,9 +9,11 @@ from typing import NamedTuple, assert_never
 
 from duetime.engine.clock import Instant
 from duetime.engine.model import Attempt, Cause, Progress, Run, RunId, RunStatus, ScheduleState, WorkerId
-from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Skipped, Waiting
 from duetime.engine.policy.finish import QUARANTINED, HeldRun, Reader, end_run, park_queued, pause_and_alert
 from duetime.engine.policy.follow_ups import alert
+from duetime.engine.policy.gate_runs import skip
+from duetime.engine.policy.gates import remember
 from duetime.engine.policy.options import Untaken, policy_for_ending
 from duetime.engine.policy.rows import RunColumn, Writes, backoff, earliest_start, run_entry
 
@@ -72,9 +74,13 @@ def settle(writes: Writes, held: HeldRun, item: Finished, now: Instant, reader: 
             run.last, run.number, run.kind, run.owner, run.name,
         )  # fmt: skip
         end_run(writes, held, policy, completed, now, reader)
+        if policy.only_if is not None:
+            remember(writes, completed, reader)
         return
     run = run._replace(started=started, finished=item.finished)
-    if isinstance(outcome, Cancelled):
+    if isinstance(outcome, Skipped):
+        skip(writes, held, policy, outcome, now, reader)
+    elif isinstance(outcome, Cancelled):
         end_run(writes, held, policy, run._replace(status=RunStatus.CANCELLED, error=outcome.reason), now, reader)
     elif isinstance(outcome, Waiting):
         _wait(writes, held, run, outcome, now, reader)

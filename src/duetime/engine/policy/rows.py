@@ -284,7 +284,15 @@ class InputsGone(NamedTuple):
     schedule: ScheduleId
 
 
-FurtherWrite: TypeAlias = IncidentEvent | IncidentMark | Tombstone | TombstoneGone | InputsGone
+class MemoryWrite(NamedTuple):
+    """A change of what a schedule remembers: see `policy.gates`."""
+
+    schedule: ScheduleId
+    action: Literal["remember_gate", "reset_gate", "remember_told", "delete_memory"]
+    values: tuple[str | int, ...] = ()
+
+
+FurtherWrite: TypeAlias = IncidentEvent | IncidentMark | Tombstone | TombstoneGone | InputsGone | MemoryWrite
 
 
 class RunColumn(NamedTuple):
@@ -296,9 +304,10 @@ class RunColumn(NamedTuple):
     `actor`: who started the run manually, and wrote its own input: see `engine.actor`.
     `stop_request`: when somebody asked the run to stop, and who: see `engine.store.RunStopRequest`.
     `deadline`: when the run is asked to stop by itself, because somebody shortened its time.
+    `gate`: what its gate gave to the run: see `policy.gates.GateGift`.
     """
 
-    name: Literal["spared", "traceback", "payload", "actor", "stop_request", "deadline"]
+    name: Literal["spared", "traceback", "payload", "actor", "stop_request", "deadline", "gate"]
     value: int | str | None
     run: RunId
 

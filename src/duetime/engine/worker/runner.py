@@ -13,6 +13,7 @@ from duetime.engine.kind import STOPPED, Kind, StopReason, StopSignal, Work
 from duetime.engine.model import EventRow, RunId, WorkerId, event_of
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.gates import GateGift
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.policy.record import Finished
 from duetime.engine.redaction import redacted, redacted_outcome, secrets_of
@@ -55,13 +56,14 @@ def execute_run(
     clock: Clock,
     lease: Lease | None = None,
     event: EventRow | None = None,
+    gift: GateGift | None = None,
 ) -> Finished:
     item.begun = True
     started = clock.now()
     definition, run = item.claim.definition, item.claim.run
     outcome: Outcome
     try:
-        outcome = kinds[definition.kind].execute(Work(item.claim, item.stop, item.tell, lease, event))
+        outcome = kinds[definition.kind].execute(Work(item.claim, item.stop, item.tell, lease, event, gift))
         if type(outcome) is not Completed or item.stop.is_set():
             outcome = _stored_outcome(item, outcome)
     except BaseException as error:  # an exception from a task must not end the thread that executes it
@@ -70,9 +72,14 @@ def execute_run(
 
 
 def execute_with_event(
-    item: ClaimedRun, kinds: Mapping[str, Kind], clock: Clock, lease: Lease | None, store: Store
+    item: ClaimedRun,
+    kinds: Mapping[str, Kind],
+    clock: Clock,
+    lease: Lease | None,
+    store: Store,
+    gift: GateGift | None = None,
 ) -> Finished:
-    """Execute a run with the event that started it. Without the store, no attempt begins."""
+    """Execute a run with the event that started it, if one did. Without the store, no attempt begins."""
     number = event_of(item.claim.run.cause)
     try:
         event = None if number is None else store.event(number)
@@ -81,7 +88,7 @@ def execute_with_event(
     if event is None and number is not None:
         error = "the event that started it is no longer stored, so it cannot run again; send the event again"
         return Finished(item.id, item.claim.run.fence, Failed(error, permanent=True), None, clock.now())
-    return execute_run(item, kinds, clock, lease, event)
+    return execute_run(item, kinds, clock, lease, event, gift)
 
 
 def _stored_outcome(item: ClaimedRun, outcome: Outcome) -> Outcome:

@@ -13,13 +13,15 @@ from duetime.engine.model import Cause, RunId, WorkerId
 from duetime.engine.policy.catch_up import LEAD, Answers, evaluate
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.fair_share import Budget
-from duetime.engine.policy.options import NO_OPTIONS, is_observed
+from duetime.engine.policy.options import NO_OPTIONS, is_gated, is_observed
+from duetime.engine.policy.record import Finished
 from duetime.engine.policy.rows import RunEvent
 from duetime.engine.store import ClaimRequest, RecordedAndClaimed, Store
 from duetime.engine.value_class import dataclass
 from duetime.engine.worker import claim_overlap
 from duetime.engine.worker.claim_overlap import ClaimOverlap, ClaimTurn
 from duetime.engine.worker.claim_requests import LONGEST_SLEEP, ClaimRequests, Pace
+from duetime.engine.worker.gate import check_gate
 from duetime.engine.worker.held_runs import HeldRuns
 from duetime.engine.worker.lease import FailureDetector, Lease
 from duetime.engine.worker.poison import Done, count_from, record_and_claim_in_parts
@@ -450,10 +452,10 @@ class Worker:
         if self.draining or self.lease.expired() or item.stop.is_set():
             self._give_back([item])
             return
-        if item.claim.definition.policy != NO_OPTIONS and is_observed(item.claim.definition.policy):
-            self.store.tell_observer([RunEvent(item.claim.definition, item.claim.run)])
         begun = self.clock.monotonic()
-        if item.claim.run.cause in _BY_TIME:
+        if item.claim.definition.policy != NO_OPTIONS:
+            finished = self._execute_with_options(item, item.claim.definition.policy)
+        elif item.claim.run.cause in _BY_TIME:
             finished = execute_run(item, self.kinds, self.clock, self.lease)
         else:
             finished = execute_with_event(item, self.kinds, self.clock, self.lease, self.store)
@@ -463,6 +465,14 @@ class Worker:
             self.shares.took(item.claim.definition.owner, took)
         item.over = True
         self.held.done.append((item, finished))
+
+    def _execute_with_options(self, item: ClaimedRun, policy: str) -> Finished:
+        gift = check_gate(item, self.kinds, self.store, self.clock, self.lease) if is_gated(policy) else None
+        if isinstance(gift, Finished):
+            return gift
+        if is_observed(policy):
+            self.store.tell_observer([RunEvent(item.claim.definition, item.claim.run)])
+        return execute_with_event(item, self.kinds, self.clock, self.lease, self.store, gift)
 
     def execution_failed(self, item: ClaimedRun, error: BaseException) -> None:
         """Record a run whose execution raised as failed, unless its outcome is already known."""

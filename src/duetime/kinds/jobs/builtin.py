@@ -14,6 +14,7 @@ from duetime.kinds.jobs.context import TaskContext
 from duetime.kinds.jobs.registry import Task
 
 if TYPE_CHECKING:
+    from duetime.net.client import Http
     from duetime.settings import Settings
 
 
@@ -39,22 +40,47 @@ def fetch(
     url: Annotated[str, "an http or https address that anybody can reach"], *, allowed_hosts: Sequence[str] = ()
 ) -> str:
     """Fetches a page and returns its text; HTML is reduced to readable text. Private addresses are refused."""
-    from duetime.engine.clock import SystemClock
-    from duetime.net.client import CallFailed, Http, HttpCall
-    from duetime.net.ssrf_guard import Guard
-
-    http = Http(SystemClock(), Guard(tuple(allowed_hosts)), connections=1, largest=LARGEST)
+    http = open_http(allowed_hosts)
     try:
-        answer = http.send(HttpCall("GET", url, {"Accept": "text/*, application/json"}, b"", PATIENCE))
-    except CallFailed as failed:
-        raise NotFetched(failed.reason) from None
+        return read_page(http, url)
     finally:
         http.close()
+
+
+def open_http(allowed_hosts: Sequence[str], connections: int = 1) -> Http:
+    from duetime.engine.clock import SystemClock
+    from duetime.net.client import Http
+    from duetime.net.ssrf_guard import Guard
+
+    return Http(SystemClock(), Guard(tuple(allowed_hosts)), connections=connections, largest=LARGEST)
+
+
+def read_page(http: Http, url: str, *, patience: float = PATIENCE) -> str:
+    """Return the text of a page."""
+    from duetime.net.client import CallFailed, HttpCall
+
+    try:
+        answer = http.send(HttpCall("GET", url, {"Accept": "text/*, application/json"}, b"", patience))
+    except CallFailed as failed:
+        raise NotFetched(failed.reason) from None
     if not 200 <= answer.status < 300:
         raise NotFetched(f"the page was answered with status {answer.status}; redirects are not followed")
     content_type = answer.headers.get("content-type", "")[:1000]
     text = answer.body.decode(charset_of(content_type), errors="replace")
     return page_text(text) if "html" in content_type else text
+
+
+def status_of(http: Http, url: str, *, patience: float = PATIENCE) -> int:
+    """Return the status with which an address answers; 0 if it does not answer. An address that must not be called is
+    an error."""
+    from duetime.net.client import CallFailed, HttpCall
+
+    try:
+        return http.send(HttpCall("GET", url, {}, b"", patience)).status
+    except CallFailed as failed:
+        if failed.permanent or failed.untried:
+            raise NotFetched(failed.reason) from None
+        return 0
 
 
 def charset_of(content_type: str) -> str:

@@ -65,6 +65,8 @@ class TaskContext:
     """The event that started the run; None if something else did."""
     emit: Emit = emit_nothing
     """Sends an event: `context.emit("deploy.done", {"version": 5})`."""
+    gate: Any = None
+    """What `only_if` of the schedule gave to this run; None if it has no such condition."""
 
 
 # Exceptions that say more about a run than that it failed.

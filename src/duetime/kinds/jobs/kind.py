@@ -35,6 +35,7 @@ from duetime.service.kind_spec import KindHooks
 
 if TYPE_CHECKING:
     from duetime.engine.scheduler import Scheduler
+    from duetime.kinds.jobs.gates import GateChecks
     from duetime.kinds.jobs.runners import AsyncLoop, ProcessRunner
 
 log = logging.getLogger("duetime.jobs")
@@ -77,11 +78,12 @@ class JobKind(KindHooks):
         scheduler: Callable[[], Scheduler] | None = None,
     ) -> None:
         self.registry, self._scheduler = registry, scheduler
-        self._planner = Planner(registry)
+        self.planner = Planner(registry)
         self._limits = {"grace": grace, "patience": patience}
         self._starting = threading.Lock()
         self._async: AsyncLoop | None = None
         self._processes: ProcessRunner | None = None
+        self._gates: GateChecks | None = None
         self._told: set[str] = set()
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
@@ -97,14 +99,14 @@ class JobKind(KindHooks):
             raise InvalidInput(field="task", problem="must be the name of a task, or a pipeline of tasks")
         args = [] if args is None or args == [] else as_json("args", args, list)
         kwargs = {} if kwargs is None or kwargs == {} else as_json("kwargs", kwargs, dict)
-        plan = self._planner.checked(text, args, kwargs, caller)
+        plan = self.planner.checked(text, args, kwargs, caller)
         prepared = {"task": text, "args": args, "kwargs": kwargs}
         web = "task" if caller.grant is not None and any(stage.task.web for stage in plan.stages) else ""
         return Prepared(prepared, plan.stages[0].task.name, check_cron=refuse_seconds, web=web)
 
     def tasks_of(self, text: str, caller: Caller) -> list[Task]:
         """Return the task, or those of a pipeline, that a caller may schedule. Raises UnknownTask."""
-        return [stage.task for stage in self._planner.visible(text, caller).stages]
+        return [stage.task for stage in self.planner.visible(text, caller).stages]
 
     def known_work(self) -> list[str]:
         return [task.name for task in self.registry]
@@ -114,9 +116,9 @@ class JobKind(KindHooks):
             payload, _ = _decode(work.claim.definition.payload)
             if work.event is not None:
                 payload = dict(work.filled(payload, self.templates))
-            plan = self._planner.known(payload["task"])
+            plan = self.planner.known(payload["task"])
         except UnknownTask as error:
-            return self._unknown_here(work, f"{error}; start a worker with the module that registers it")
+            return self.unknown_here(work, f"{error}; start a worker with the module that registers it")
         try:
             task = plan.bare
             if task is None or task.isolation != "thread":
@@ -128,16 +130,34 @@ class JobKind(KindHooks):
             _log(work, error)
             return outcome_of(error)
 
-    def _unknown_here(self, work: Work, reason: str) -> Outcome:
+    def unknown_here(self, work: Work, reason: str) -> Returned:
         """Release the run with a visible reason instead of failing it, because another worker may know the task."""
         if reason not in self._told:
             self._told.add(reason)
             log.warning("%s; until then its runs wait", reason)
         return Returned(reason, wait_for_others(times_given_back(work.claim.run), UNKNOWN_WAIT))
 
+    @property
+    def gates(self) -> GateChecks:
+        with self._starting:
+            if self._gates is None:
+                from duetime.kinds.jobs.gates import GateChecks  # only schedules with a gate need it
+
+                self._gates = GateChecks(self)
+            return self._gates
+
+    def call_alone(self, task: Task, args: list[Any], kwargs: dict[str, Any], work: Work) -> Any:
+        """Call one task, in a process of its own if it needs one."""
+        if task.isolation == "thread":
+            return self._call(task, args, kwargs, work)
+        steps = [(task, args, kwargs, True)]
+        return json.loads(self._process_runner().run(steps, _context(work), work.stop, lease=work.lease, last=False))
+
     def close(self) -> None:
         with self._starting:
-            loop, processes = self._async, self._processes
+            loop, processes, gates = self._async, self._processes, self._gates
+        if gates is not None:
+            gates.close()
         if processes is not None:
             processes.close()
         if loop is not None:
@@ -218,6 +238,7 @@ def _context(work: Work, emit: Emit = emit_nothing) -> TaskContext:
         progress=lambda text: work.report(clean_text(str(text)[:500])),
         event=None if work.event is None else task_event(work.event),
         emit=emit,
+        gate=None if work.gift is None or work.gift.result is None else json.loads(work.gift.result),
     )
 
 

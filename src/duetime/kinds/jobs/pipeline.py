@@ -140,10 +140,14 @@ class Planner:
         """Return the plan of tasks that a caller may schedule. Raises UnknownTask."""
         return _plan(lambda name: self._registry.visible(name, caller), text)
 
-    def checked(self, text: str, args: Sequence[Any], kwargs: Mapping[str, Any], caller: Caller) -> Plan:
-        """Return the plan for a new job. Raises InvalidInput that names the argument that does not fit."""
+    def checked(
+        self, text: str, args: Sequence[Any], kwargs: Mapping[str, Any], caller: Caller, *, gate: bool = False
+    ) -> Plan:
+        """Return the plan for a new job or, with `gate`, for a gate. Raises InvalidInput that names the argument that
+        does not fit."""
         bare = self._registry.visible(text, caller)
         if bare is not None:
+            _check_place(bare, gate)
             bare.arguments.check(bare.name, args, kwargs)
             return _bare(bare)
         try:
@@ -152,6 +156,7 @@ class Planner:
             known = [task.name for task in self._registry if self._registry.visible(task.name, caller) is not None]
             raise UnknownTask(error.message, field=error.field, known=known[:_MOST_NAMED]) from None
         for index, (task, step) in enumerate(plan.stages):
+            _check_place(task, gate)
             given_args, given_kwargs = step.arguments()
             if index == 0:
                 given_args += args
@@ -161,6 +166,11 @@ class Planner:
                 given_kwargs |= kwargs
             task.arguments.check(task.name, given_args, given_kwargs, piped=index > 0 and not step.apart)
         return plan
+
+
+def _check_place(task: Task, gate: bool) -> None:
+    if task.gate and not gate:
+        raise InvalidInput(field="task", problem=f"{task.name} compares with earlier looks; use it in only_if")
 
 
 @lru_cache(maxsize=4096)

@@ -49,10 +49,12 @@ class Task:
         constants: Mapping[str, Any] | None = None,
         portable: bool = False,
         web: bool = False,
+        gate: bool = False,
     ) -> None:
         """`operator`: only for operators. `local`: only for operators on this machine, without a token. `constants`:
         named arguments from the settings, which callers neither see nor change. `portable`: in a pipeline, it can run
-        in the process of another step. `web`: not for agents' runs that may not use the web."""
+        in the process of another step. `web`: not for agents' runs that may not use the web. `gate`: only in
+        `only_if`, where it remembers something."""
         self.function = function
         self.name = _name_of(function) if name is None else name
         self.description = inspect.cleandoc(description or function.__doc__ or "")
@@ -62,6 +64,7 @@ class Task:
         self.constants = dict(constants or {})
         self.portable = portable
         self.web = web
+        self.gate = gate
         self.schedule: NewSchedule | None = None
         """What its decorator declares; see `declaration_reader`."""
         _check(self)

@@ -223,7 +223,7 @@ def _request(steps: Sequence[Call], context: TaskContext, last: bool) -> bytes:
         "limit": MOST_PASSED,
         "context": {
             "due": context.due.isoformat(),
-            **{name: getattr(context, name) for name in ("run_id", "attempt", "name", "job_id", "owner")},
+            **{name: getattr(context, name) for name in ("run_id", "attempt", "name", "job_id", "owner", "gate")},
         },
     }
     if context.event is not None:

@@ -63,6 +63,8 @@ class AgentRequest:
     """True if the prompt must never reach its agent twice."""
     author: str = ""
     """Who stored the prompt, as a frame says it."""
+    data: str = ""
+    """What its gate gave to the run, between marks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import typer
 from duetime.engine.clock import MINUTE
 from duetime.engine.errors import DuetimeError, InvalidInput, NotFound, Refused
 from duetime.kinds.prompts import SPEC
-from duetime.kinds.prompts.framing import event_block, event_of_run, stored_by, takes
+from duetime.kinds.prompts.framing import data_of, event_block, event_of_run, stored_by, takes
 from duetime.kinds.prompts.kind import prompt_of
 from duetime.kinds.prompts.payload import PromptPayload
 from duetime.service.errors import NOT_FOUND, refuse
@@ -95,6 +95,7 @@ def take(
         accepts = takes(from_agents=not from_people)
         request = TakeRun(kind="prompt", subject=agent, lease=duration(lease, "--for"), accepts=accepts)
         held, zone, now = take_run(app.call, request).value, app.call.zone, app.call.now
+        data = "" if held is None else data_of(app.call.scheduler.store, held.definition, held.run)
         number = "RUN" if held is None else str(held.run.id)
         event = None if held is None else event_of_run(app.call, held.run)
         how = again(app, "prompt", "finish", number, "--result", "...")
@@ -114,10 +115,11 @@ def take(
             "author": author_view(held.definition),
             "due": instant_view(run.due, zone),
             "expires_at": instant_view(run.expires, zone),
+            **({"data": data.strip()} if data else {}),
         }
         output.print_json(view)
     else:
-        print(output.block(text))
+        print(output.block(text + data))
         output.note(f"run {run.id}, yours until {coming(run.expires, zone, now)}; when it is done: {how}")
         output.note(f"stored by {clean(stored_by(held.definition))}")
 

@@ -15,7 +15,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.access import life_of
 from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentReply, AgentRequest, DuePrompt, answers_later
-from duetime.kinds.prompts.framing import event_block, stored_by
+from duetime.kinds.prompts.framing import data_of, event_block, stored_by
 from duetime.kinds.prompts.kind import KIND, PromptKind, allowance_of, is_for, prompt_of
 from duetime.kinds.prompts.runner import ending_of
 from duetime.service.services import Services
@@ -59,7 +59,7 @@ class RunCheckout:
                     definition.id,
                     run.id,
                     definition.owner,
-                    prompt_of(definition) + event_block(event),
+                    prompt_of(definition) + event_block(event) + data_of(self._scheduler_of().store, definition, run),
                     run.due,
                     definition.written,
                     definition.depth if event is None else max(definition.depth, event.depth),

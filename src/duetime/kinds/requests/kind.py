@@ -11,7 +11,6 @@ from typing import Any
 from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Prepared, StopReason, Work
-from duetime.engine.model import EventRow
 from duetime.engine.narrowing import Narrowing
 from duetime.engine.outcome import Cancelled, Outcome, Returned
 from duetime.engine.policy.claim import Claim
@@ -94,23 +93,26 @@ class RequestKind(ModelKind):
         early = work.claim.run.due + payload.get("delay", 0) * SECOND - self._clock.now()
         if early > 0 and payload.get("delay"):
             return Returned(after=early)
-        if work.event is not None and not {"body", "body_base64"} & payload.keys():
-            payload = _with_event(payload, work.event)
+        if not {"body", "body_base64"} & payload.keys():
+            if work.event is not None:
+                payload = _with_data(payload, work.event.data)
+            elif work.gift is not None:
+                payload = _with_data(payload, work.gift.result or "null")
         return self.requester.send(_outgoing(work.claim, payload, work.policy))
 
     def close(self) -> None:
         self.requester.close()
 
 
-def _with_event(payload: Mapping[str, Any], event: EventRow) -> dict[str, Any]:
-    """Return a request without a body as one that passes on the data of the event that started it. Its address stays as
-    its author wrote it."""
+def _with_data(payload: Mapping[str, Any], data: str) -> dict[str, Any]:
+    """Return a request without a body as one that passes on the data of the event that started it, or what its gate
+    saw. Its address stays as its author wrote it."""
     if payload["method"] in ("GET", "HEAD"):
         return dict(payload)
     headers = payload.get("headers", {})
     has_type = any(name.lower() == "content-type" for name in headers)
     typed = headers if has_type else {**headers, "Content-Type": "application/json"}
-    return {**payload, "body": event.data, "headers": typed}
+    return {**payload, "body": data, "headers": typed}
 
 
 def _outgoing(claim: Claim, payload: Mapping[str, Any], policy: Policy) -> Outgoing:

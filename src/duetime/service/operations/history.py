@@ -22,6 +22,7 @@ from duetime.engine.model import (
     status_of,
 )
 from duetime.engine.policy.follow_ups import message_key
+from duetime.engine.policy.options import is_gated
 from duetime.engine.queries import no_run
 from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery, Store
 from duetime.engine.times import clock_local
@@ -272,6 +273,7 @@ def run_details(call: Call, run: Run) -> View:
         "payload": None if schedule is None else payload_shown(schedule.definition),
         "own_payload": own.payload is not None,
         "started_by": actor_view(own.actor),
+        "gate": _gate_view(call, run, schedule),
         "stop_request": stop_requests_of(call, [run]).get(run.id),
         "payload_changed": _changed_since(schedule, run),
         "late_seconds": late_seconds(run, attempts),
@@ -280,6 +282,16 @@ def run_details(call: Call, run: Run) -> View:
         "previous_run": previous,
         "following_run": following,
     }
+
+
+def _gate_view(call: Call, run: Run, schedule: Schedule | None) -> View | None:
+    """Return what the gate gave to a run, or why it was not checked; None if it has none, or was not let pass."""
+    policy = "" if schedule is None else schedule.definition.policy
+    gift = call.scheduler.store.gate_gift(run.id) if is_gated(policy) else None
+    if gift is None:
+        return None
+    result = None if gift.result is None else masked(json.loads(gift.result))
+    return {"result": result, "failure": masked(gift.failure), "forced": gift.is_forced}
 
 
 def stop_requests_of(call: Call, runs: Sequence[Run]) -> dict[int, View]:

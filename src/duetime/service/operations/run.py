@@ -11,7 +11,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.model import LIVE, Cause, Definition, Run, RunId, RunStatus, Schedule, ScheduleState
-from duetime.engine.policy.options import policy_for_ending
+from duetime.engine.policy.options import is_gated, policy_for_ending
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.scopes import DELETE
 from duetime.engine.store import RunQuery
@@ -40,6 +40,7 @@ class RunNow(OperationRequest):
 
     schedule: Annotated[ScheduleReference, Field("Its id or name.", brief="Id of any kind, such as 5, or a name.")]
     fields: InputFields = None
+    force: Annotated[bool, Field("Without a check of its condition `only_if`.", brief="Whatever only_if says.")] = False
     kind: str | None = None
     """The only kind that is looked for."""
 
@@ -65,9 +66,11 @@ class RetryRun(OperationRequest):
 def run_now(call: Call, request: RunNow) -> Answer[Run]:
     """Run a schedule in addition to its trigger."""
     schedule = find(call, request.schedule, request.kind)
+    if request.force and call.caller.depth and is_gated(schedule.definition.policy):
+        raise refuse("not_possible", "force: an agent's run cannot pass over only_if; ask a person to do it", "force")
     if request.fields:
-        return _answer(call, _run_edited(call, schedule, None, request.fields))
-    return _answer(call, call.scheduler.run_now(call.caller, schedule.definition.public_id))
+        return _answer(call, _run_edited(call, schedule, None, request.fields, force=request.force))
+    return _answer(call, call.scheduler.run_now(call.caller, schedule.definition.public_id, force=request.force))
 
 
 def run_again(call: Call, request: RunAgain) -> Answer[Run]:
@@ -83,7 +86,8 @@ def run_again(call: Call, request: RunAgain) -> Answer[Run]:
         raise refuse("not_possible", "its schedule was deleted; create a new one with this input")
     if request.payload is not None and request.fields:
         raise refuse("invalid", "payload: give either the whole input or the fields to change", "payload")
-    return _answer(call, _run_edited(call, schedule, request.payload, request.fields or {}))
+    force = call.caller.depth == 0  # a person who repeats this very input wants it now
+    return _answer(call, _run_edited(call, schedule, request.payload, request.fields or {}, force=force))
 
 
 def retry(call: Call, request: RetryRun) -> Answer[Run]:
@@ -94,13 +98,20 @@ def retry(call: Call, request: RetryRun) -> Answer[Run]:
     return _answer(call, call.scheduler.retry(call.caller, request.run))
 
 
-def _run_edited(call: Call, schedule: Schedule, payload: Mapping[str, Any] | None, fields: Mapping[str, Any]) -> Run:
+def _run_edited(
+    call: Call,
+    schedule: Schedule,
+    payload: Mapping[str, Any] | None,
+    fields: Mapping[str, Any],
+    *,
+    force: bool,
+) -> Run:
     """Start a new run of a schedule with its input, with a whole new input, or with some fields changed."""
     definition = schedule.definition
     # The run names its recipient, such as an agent, so that it stays theirs if the schedule is given to another one.
     recipient = call.services.hooks(definition.kind).handed_to({}, definition.subject)
     input = recipient | dict(_edit_payload(definition, payload, fields, call.caller.depth))
-    return call.scheduler.run_with(call.caller, schedule, input)
+    return call.scheduler.run_with(call.caller, schedule, input, force=force)
 
 
 def _edit_payload(

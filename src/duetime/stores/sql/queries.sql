@@ -233,7 +233,7 @@ UPDATE stored_bytes SET counted = ? WHERE owner = ? AND counted > ?
 -- By the indexes of owners; the length of a large text is known without reading it.
 SELECT (SELECT coalesce(sum(octet_length(payload) + octet_length(policy) + 500), 0) FROM schedules WHERE owner = ?)
   + (SELECT coalesce(sum(octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
-    + octet_length(coalesce(r.traceback, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
+    + octet_length(coalesce(r.traceback, '')) + octet_length(coalesce(r.gate, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
     + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0)), 0) FROM runs r WHERE r.owner = ?)
   + (SELECT coalesce(sum(octet_length(data) + 200), 0) FROM events WHERE owner = ?)
 
@@ -248,7 +248,7 @@ UPDATE meta SET value = ? WHERE key = 'weighed'
 -- What has not ended counts as much as it will store at most: a total that is too high is only counted once more.
 SELECT owner, max(id), count(*), sum(bytes) FROM (
   SELECT r.id, r.owner, octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
-    + octet_length(coalesce(r.traceback, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
+    + octet_length(coalesce(r.traceback, '')) + octet_length(coalesce(r.gate, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
     + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0)
     + CASE WHEN r.status IN ('pending', 'queued', 'running', 'waiting') THEN 100000 ELSE 0 END AS bytes
   FROM runs r WHERE r.id > ? ORDER BY r.id LIMIT ?
@@ -364,7 +364,7 @@ DELETE FROM incidents WHERE recovered < ? OR (resolved < ? AND last < ?)
 INSERT INTO tombstones (schedule, payload, key, deleted) VALUES (?, ?, ?, ?)
 
 -- name: forget_inputs
-UPDATE runs SET payload = NULL WHERE schedule = ? AND payload IS NOT NULL
+UPDATE runs SET payload = NULL, gate = NULL WHERE schedule = ? AND (payload IS NOT NULL OR gate IS NOT NULL)
 
 -- The callbacks about runs of a schedule, whose bodies contain its payload; `/` follows `.`.
 -- name: callbacks_about
@@ -464,3 +464,33 @@ WITH RECURSIVE names (name) AS (
 )
 SELECT n.name, (SELECT e.at FROM events e WHERE e.owner = ? AND e.name = n.name ORDER BY e.id DESC LIMIT 1)
 FROM names n WHERE n.name IS NOT NULL LIMIT ?
+
+-- name: memory_of
+SELECT gate, number, memory, told FROM memories WHERE schedule = ?
+
+-- name: gate_gifts
+-- As in the index of live runs.
+SELECT r.id, r.gate FROM runs r
+WHERE r.schedule = ? AND (r.status = 'running' OR r.status = 'pending' OR r.status = 'queued' OR r.status = 'waiting')
+  AND r.gate IS NOT NULL
+
+-- name: gate_gift
+SELECT r.gate FROM runs r WHERE r.id = ?
+
+-- name: whole_run_before
+SELECT r.* FROM runs r WHERE r.schedule = ? AND (r.due, r.id) < (?, ?) ORDER BY r.due DESC, r.id DESC LIMIT 1
+
+-- name: remember_gate
+INSERT INTO memories (schedule, gate, number, memory) VALUES (?, ?, ?, ?)
+ON CONFLICT (schedule) DO UPDATE SET gate = excluded.gate, number = excluded.number, memory = excluded.memory
+WHERE coalesce(memories.gate, excluded.gate) = excluded.gate AND memories.number < excluded.number
+
+-- name: reset_gate
+INSERT INTO memories (schedule, gate) VALUES (?, ?)
+ON CONFLICT (schedule) DO UPDATE SET gate = excluded.gate, memory = NULL
+
+-- name: remember_told
+INSERT INTO memories (schedule, told) VALUES (?, ?) ON CONFLICT (schedule) DO UPDATE SET told = excluded.told
+
+-- name: delete_memory
+DELETE FROM memories WHERE schedule = ?

@@ -266,6 +266,7 @@ class SqliteStore(BaseStore):
             self._writer.executemany(SQL["delete_run"], runs)
             gone = tx.rows("prune_schedules", before, limit)
             self._writer.executemany(SQL["delete_progress"], gone)
+            self._writer.executemany(SQL["delete_memory"], gone)
             tx.rows("forget_usage", before)
             tx.rows("forget_spent", before)
             tx.rows("forget_incidents", before, before, before)

@@ -67,12 +67,12 @@ def _print_schedule(
     print_done(app, json_, document, "\n".join(lines), warnings, tasks=tasks)
 
 
-def run_schedule(target: NamedSchedule, wait: float) -> None:
+def run_schedule(target: NamedSchedule, wait: float, *, force: bool) -> None:
     app, view, id, json_ = target
     schedule = find_here(app, view, id)
     definition = schedule.definition
     with _named(definition.kind, short_id(definition)):
-        run, warnings, notes = run_now(app.call, RunNow(schedule=schedule))
+        run, warnings, notes = run_now(app.call, RunNow(schedule=schedule, force=force))
     seen = wait_for_end(app.call, run, wait)
     waited = waited_for(app.call, seen)
     document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone), **waited}

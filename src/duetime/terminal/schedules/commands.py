@@ -25,6 +25,7 @@ Status = Annotated[
 ]
 Everything = Annotated[bool, option("--all", "Show all without a limit, including those that have ended.")]
 Runs = Annotated[int, option("--runs", "Number of runs to show from its history.", min=0, max=1000)]
+Force = Annotated[bool, option("--force", "Without a check of its condition only_if.")]
 HistoryLimit = Annotated[int, option("--limit -n", "Maximum number of runs to show.", min=1, max=1000)]
 Wait = Annotated[
     float,
@@ -81,12 +82,12 @@ def history(target: NamedSchedule, limit: HistoryLimit = 20) -> None:
 
 
 @one_schedule("Run it now, in addition to its own times.")
-def run(target: NamedSchedule, wait: Wait = 0) -> None:
+def run(target: NamedSchedule, wait: Wait = 0, force: Force = False) -> None:
     """Run a {noun} now, in addition to its own times. With --wait, the exit code is 1 if the run failed and 6 if it has
     not ended by then."""
     from duetime.terminal.schedules.change import run_schedule
 
-    run_schedule(target, wait)
+    run_schedule(target, wait, force=force)
 
 
 @one_schedule("Stop its run that is in progress.")

@@ -21,7 +21,7 @@ Name = Annotated[str | None, option("--name NAME", "Name of the schedule.")]
 
 _Bundle = TypeVar("_Bundle")
 _when, _policy, _outcome = under("When it runs"), under("Retries and limits"), under("Outcome")
-_PLACEHOLDERS = {"choice": "HOW", "count": "N", "duration": "SPAN", "topic": "TOPIC", "address": "URL"}
+_PLACEHOLDERS = {"choice": "HOW", "count": "N", "duration": "SPAN", "topic": "TOPIC", "address": "URL", "gate": "TASKS"}
 _TIMES = {"at": "TIME", "start": "TIME", "end": "TIME"}
 _FLAGS = {"timezone": "--tz"}
 

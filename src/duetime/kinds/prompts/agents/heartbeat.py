@@ -60,7 +60,7 @@ class HeartbeatAgent:
             return AgentReply(error=standing.reason, permanent=True)
         own = []
         if request.prompt != BEAT:
-            parts = request.task, request.run, request.owner, request.prompt, request.due, request.stored
+            parts = request.task, request.run, request.owner, request.prompt + request.data, request.due, request.stored
             own = [DuePrompt(*parts, author=request.author)]
         taken: list[DuePrompt] = []
         answer: AgentReply | Outcome = NO_REPLY_YET

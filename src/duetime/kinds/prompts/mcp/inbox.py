@@ -7,7 +7,15 @@ from typing import Any
 
 from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.store import RunQuery
-from duetime.kinds.prompts.framing import MAX_EVENT_SHOWN, between_marks, event_block, event_of_run, stored_by, takes
+from duetime.kinds.prompts.framing import (
+    MAX_EVENT_SHOWN,
+    between_marks,
+    data_of,
+    event_block,
+    event_of_run,
+    stored_by,
+    takes,
+)
 from duetime.kinds.prompts.kind import KIND, is_for, may_take, named_agent, prompt_of
 from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
 from duetime.kinds.prompts.mcp.text import Refusal, error, local_time, number_in, prompt_shown, refusing
@@ -55,7 +63,9 @@ def take_prompt(call: Call, arguments: Arguments) -> Reply:
         f" what it says, then call finish_prompt with run_id {run.id} and the result, or the error that kept you from"
         f" it.\nBetween the two marks stands the prompt, stored on {local_time(definition.written, zone)} by"
         f" {stored_by(definition)}. Nothing in it speaks for Duetime.\n\n{between_marks(prompt)}{event_block(event)}"
-    )
+    ) + (data := data_of(call.scheduler.store, definition, run))
+    if data:
+        view["data"] = data.strip()
     return Reply(view, text)
 
 

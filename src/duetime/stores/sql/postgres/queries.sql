@@ -391,6 +391,9 @@ WHERE r.id = u.id
 -- name: set_deadline
 UPDATE runs r SET deadline = u.deadline FROM unnest(?::bigint[], ?::bigint[]) AS u (deadline, id) WHERE r.id = u.id
 
+-- name: set_gate
+UPDATE runs r SET gate = u.gate FROM unnest(?::text[], ?::bigint[]) AS u (gate, id) WHERE r.id = u.id
+
 -- name: schema_version
 SELECT value FROM meta WHERE key = 'schema'
 
@@ -419,7 +422,7 @@ WITH oldest AS (
 -- The oldest runs of an owner that have ended, as `prune_runs`, until their bytes suffice.
 WITH oldest AS (
   SELECT r.id, octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
-    + octet_length(coalesce(r.traceback, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
+    + octet_length(coalesce(r.traceback, '')) + octet_length(coalesce(r.gate, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
     + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0) AS bytes FROM runs r
   WHERE r.owner = ? AND r.finished < ? AND r.status NOT IN ('pending', 'queued', 'running', 'waiting') AND (
     r.status <> 'skipped' OR (SELECT p.gap FROM progress p WHERE p.schedule = r.schedule) IS DISTINCT FROM r.id
@@ -446,6 +449,7 @@ WITH oldest AS (
     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.schedule = p.schedule)
   LIMIT ? FOR UPDATE OF p SKIP LOCKED
 ), progressed AS (DELETE FROM progress WHERE schedule IN (SELECT schedule FROM old)
+), forgotten AS (DELETE FROM memories WHERE schedule IN (SELECT schedule FROM old)
 ), gone AS (DELETE FROM schedules WHERE id IN (SELECT schedule FROM old) RETURNING 1
 ) SELECT count(*) FROM gone
 

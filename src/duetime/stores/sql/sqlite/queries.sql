@@ -248,6 +248,9 @@ UPDATE runs SET stop_request = ? WHERE id = ?
 -- name: set_deadline
 UPDATE runs SET deadline = ? WHERE id = ?
 
+-- name: set_gate
+UPDATE runs SET gate = ? WHERE id = ?
+
 -- name: prunable_runs
 -- Among the oldest rows only, so that a look that finds nothing costs the same in any history. What stays for now is not
 -- counted among them, or enough of it would keep all history for ever: runs that have not ended, and the open row of
@@ -264,7 +267,7 @@ SELECT id FROM (
 SELECT id, bytes FROM (
   SELECT id, bytes, sum(bytes) OVER (ORDER BY id) - bytes AS earlier FROM (
     SELECT r.id, octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
-    + octet_length(coalesce(r.traceback, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
+    + octet_length(coalesce(r.traceback, '')) + octet_length(coalesce(r.gate, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
     + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0) AS bytes FROM runs r
     WHERE r.owner = ? AND r.finished < ? AND r.status NOT IN ('pending', 'queued', 'running', 'waiting')
       AND (r.status <> 'skipped' OR NOT EXISTS (SELECT 1 FROM progress p WHERE p.schedule = r.schedule AND p.gap = r.id))

@@ -1,0 +1,214 @@
+"""The tasks that come with Duetime for gates, the conditions in `only_if`: what a page, a field or a folder shows, and
+whether that has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from duetime.engine.encoding import encode_whole
+from duetime.engine.errors import InvalidInput
+from duetime.engine.policy.gates import FIRST_LOOK
+from duetime.kinds.jobs.registry import Task
+
+if TYPE_CHECKING:
+    from duetime.settings import Settings
+
+_MOST_KEPT: Final = 256
+"""Maximum bytes of a value that a gate remembers as it is; of a longer one, it remembers a digest."""
+_MOST_LEVELS: Final = 50
+_MOST_FILES: Final = 20_000
+_MOST_NAMED: Final = 100
+"""Maximum number of changed files that are named."""
+_REGEX: Final = re.compile(r"\\|^\^|(?<!\*)\.\*|\.\+|\(\?")
+"""What stands in regular expressions and hardly ever in text."""
+
+
+class NotNow(Exception):
+    """The gate lets nothing pass; the message says why."""
+
+
+class Memory:
+    """What one step of a gate remembers."""
+
+    def __init__(self, before: Any = None) -> None:
+        self.before = before
+        """None if this is the first look."""
+        self.after: Any = before
+        self.at_once = before is None
+        """Whether `after` is remembered even if the gate lets nothing pass."""
+
+
+def changed(value: Annotated[Any, "what to compare"], *, memory: Memory) -> Any:
+    """Only in only_if: lets a value pass that differs from the one with which the last run succeeded."""
+    memory.after = _print(value)
+    if memory.before is None:
+        raise NotNow(FIRST_LOOK)
+    if memory.before == memory.after:
+        raise NotNow("nothing has changed")
+    return value
+
+
+def became(
+    value: Annotated[Any, "what to compare"], target: Annotated[Any, "the value that it is to have"], *, memory: Memory
+) -> Any:
+    """Only in only_if: lets a value pass when it becomes this one."""
+    is_target = encode_whole(value) == encode_whole(target)
+    memory.after = is_target
+    if memory.before is None:
+        raise NotNow(FIRST_LOOK)
+    if not is_target:
+        memory.at_once = True
+        raise NotNow(f"it is not {_brief(target)}")
+    if memory.before:
+        raise NotNow(f"it was {_brief(target)} before")
+    return value
+
+
+def contains(value: Annotated[Any, "a text"], text: Annotated[str, "what to look for"]) -> bool:
+    """Returns whether a text contains another one."""
+    return text in _text(value)
+
+
+def matches(value: Annotated[Any, "a text"], pattern: Annotated[str, "a text with * for any text"]) -> bool:
+    """Returns whether a whole text matches a pattern, in which * stands for any text."""
+    if _REGEX.search(pattern):
+        raise InvalidInput(field="pattern", problem="write * for any text; other signs stand for themselves")
+    text = _text(value)
+    first, *rest = pattern.split("*")
+    if not rest:
+        return text == pattern
+    *middle, last = rest
+    position, end = len(first), len(text) - len(last)
+    if position > end or not (text.startswith(first) and text.endswith(last)):
+        return False
+    for part in middle:  # the first place of each part is the best one, so that this never goes back
+        place = text.find(part, position, end)
+        if place < 0:
+            return False
+        position = place + len(part)
+    return True
+
+
+def field(value: Annotated[Any, "JSON"], path: Annotated[str, "such as build.state or items.0.name"]) -> Any:
+    """Returns what stands at a path in JSON; null if nothing does."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise InvalidInput(field="value", problem=f"is not JSON, so it has no {path[:100]}") from None
+    for part in path.split(".")[:_MOST_LEVELS]:
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isascii() and part.isdigit() and len(part) < 10:
+            value = value[int(part)] if int(part) < len(value) else None
+        else:
+            return None
+    return value
+
+
+def status(
+    url: Annotated[str, "an http or https address that anybody can reach"], *, allowed_hosts: Sequence[str] = ()
+) -> int:
+    """Returns the status with which an address answers, such as 200; 0 if it does not answer."""
+    from duetime.kinds.jobs.builtin import open_http, status_of
+
+    http = open_http(allowed_hosts)
+    try:
+        return status_of(http, url)
+    finally:
+        http.close()
+
+
+def files_changed(
+    folder: Annotated[str, "a folder below watch_folders of the settings"], *, folders: Sequence[str], memory: Memory
+) -> dict[str, Any]:
+    """Only in only_if: lets the names of files pass that are new or changed in a folder and the folders below it."""
+    top = allowed_folder(folder, folders)
+    digest, newest, number = hashlib.sha256(), 0, 0
+    since = memory.before[1] if isinstance(memory.before, list) else 0
+    names: list[str] = []
+    for path, modified, size in _files(top):
+        number += 1
+        digest.update(f"{path}\0{modified}\0{size}\0".encode(errors="surrogateescape"))
+        newest = max(newest, modified)
+        if modified > since and len(names) < _MOST_NAMED:
+            names.append(path)
+    memory.after = [digest.hexdigest(), newest]
+    if memory.before is None:
+        raise NotNow(FIRST_LOOK)
+    if memory.before[0] == memory.after[0]:
+        raise NotNow("no file has changed")
+    return {"changed": names, "number_of_files": number}
+
+
+def allowed_folder(folder: str, folders: Sequence[str]) -> str:
+    """Return the path of a folder that is or lies below one of those that the settings name, links resolved."""
+    path = Path(folder).expanduser()
+    allowed = [Path(each).expanduser().resolve() for each in folders]
+    inside = [each for each in allowed if path.resolve().is_relative_to(each)] if path.is_absolute() else []
+    if not inside:
+        problem = "must be an absolute path below one of watch_folders in the settings"
+        raise InvalidInput(field="folder", problem=problem)
+    return str(path.resolve())
+
+
+def _files(top: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the path below the folder, the time of the last change and the size of each file, in a fixed order. Links
+    are not followed, so that nothing outside is read."""
+    if not Path(top).is_dir():
+        raise InvalidInput(field="folder", problem="there is no such folder")
+    left = _MOST_FILES
+    for parent, below, names in os.walk(top, followlinks=False):
+        below.sort()
+        for name in sorted(names):
+            left -= 1
+            if left < 0:
+                problem = f"holds more than {_MOST_FILES} files; choose a folder below it"
+                raise InvalidInput(field="folder", problem=problem)
+            path = Path(parent, name)
+            try:
+                about = path.lstat()
+            except FileNotFoundError:  # it was deleted meanwhile
+                continue
+            yield str(path.relative_to(top)), about.st_mtime_ns, about.st_size
+
+
+def _print(value: Any) -> str:
+    """Return what is remembered of a value: the value itself, or a digest of it."""
+    text = encode_whole(value)
+    data = text.encode()
+    return f"={text}" if len(data) <= _MOST_KEPT else f"#{hashlib.sha256(data).hexdigest()}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else encode_whole(value)
+
+
+def _brief(value: Any) -> str:
+    text = encode_whole(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+GATE_TASKS: Final = (
+    Task(changed, gate=True, constants={"memory": None}),
+    Task(became, gate=True, constants={"memory": None}),
+    Task(contains, portable=True),
+    Task(matches, portable=True),
+    Task(field, portable=True),
+)
+
+
+def tasks_of(settings: Settings) -> tuple[Task, ...]:
+    """Return the tasks for gates that depend on the settings."""
+    constants = {"allowed_hosts": list(settings.allowed_hosts)}
+    tasks = (Task(status, isolation="process", portable=True, constants=constants, web=True),)
+    if not settings.watch_folders:
+        return tasks
+    folders = {"folders": list(settings.watch_folders), "memory": None}
+    return (*tasks, Task(files_changed, gate=True, local=True, constants=folders))
