@@ -6,6 +6,7 @@ import json
 import re
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlencode
@@ -34,9 +35,13 @@ SIGNED = [each for each in SCHEMES if each != "url"]
 JSON = {"Content-Type": "application/json"}
 
 
-@pytest.fixture(scope="module")
-def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with site(tmp_path_factory.mktemp("site"), body_timeout=1.0) as made:
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def there(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    databases = request.getfixturevalue("clean_databases") if request.param == "postgres" else None
+    with (
+        nullcontext("") if databases is None else databases.lend() as db,
+        site(tmp_path_factory.mktemp("site"), db=db, body_timeout=1.0) as made,
+    ):
         yield made
 
 

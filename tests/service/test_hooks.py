@@ -187,7 +187,8 @@ def test_the_tool_never_returns_the_secret(there: Site, scheme: str) -> None:
     again = agent.knows("create_hook", name=f"tool_{scheme}", scheme=scheme)
     assert "already" in again["error"]
     secret = hooks.rotate_hook(local(there), RotateHook(hook=stored.id)).value.secret
-    assert secret and secret not in str(agent.knows("status"))
+    listed = agent.knows("status")["hooks"]
+    assert {"id": stored.id, "name": stored.name, "last_used": None} in listed and secret not in str(listed)
 
 
 def test_a_visit_of_the_page_reveals_nothing(there: Site) -> None:
@@ -199,6 +200,10 @@ def test_a_visit_of_the_page_reveals_nothing(there: Site) -> None:
     secret = one(there, "unseen").secret
     assert secret in made.body.decode() and made.headers["cache-control"] == "no-store"
     assert secret not in browser.get(f"/settings/hooks/{id}").body.decode()
+    pasted = {"csrf": proof, "secret": "issued by the sender"}
+    assert "issued by the sender" not in browser.follow(browser.send(f"/settings/hooks/{id}/rotate", pasted))
+    secret = one(there, "unseen").secret
+    assert secret == pasted["secret"]
     refusal = browser.send(f"/settings/hooks/{id}/rotate", {"csrf": proof, "secret": "tooshort"})
     assert refusal.status == 422 and secret not in refusal.body.decode() and one(there, "unseen").secret == secret
     assert browser.send(f"/settings/hooks/{id}/other", {"csrf": proof}).status == 404

@@ -37,6 +37,13 @@ def create(request: PageRequest, form: Form) -> Response:
         hook = hooks.create_hook(request.call, CreateHook(name=name, scheme=scheme, secret=secret or None)).value
     except DuetimeError as error:
         return hooks_page(request, problem=error.message, form=form)
+    return _with_secret(request, hook, is_pasted=bool(secret))
+
+
+def _with_secret(request: PageRequest, hook: HookRow, *, is_pasted: bool) -> Response:
+    """Show a new secret, this once. Whoever pasted one knows it."""
+    if is_pasted:
+        return request.redirect(f"/settings/hooks/{hook.id}", did="saved")
     return _render(request, _view(request, hook, with_secret=True))
 
 
@@ -57,7 +64,7 @@ def act(request: PageRequest, form: Form) -> Response:
         case "rotate":
             change = RotateHook(hook=one.hook, secret=form.get("secret").strip() or None)
             try:
-                return _render(request, _view(request, hooks.rotate_hook(call, change).value, with_secret=True))
+                return _with_secret(request, hooks.rotate_hook(call, change).value, is_pasted=change.secret is not None)
             except InvalidInput as error:
                 return _render(request, _view(request, hooks.show_hook(call, one).value), problem=error.message)
         case "test":

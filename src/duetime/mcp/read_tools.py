@@ -118,6 +118,7 @@ def _run_row(call: Call, row: dict[str, Any]) -> dict[str, Any]:
         "topics": TEXTS,
         "default_topic": {"type": ["string", "null"]},
         "agents": ROWS,
+        "hooks": ROWS,
         "limits": OBJECT,
         "spent": OBJECT,
         "failures_of_the_last_day": OBJECT,

@@ -490,6 +490,8 @@ class ServerStatus(Value):
     """The agents of the settings."""
     channels: list[dict[str, Any]] = field(default_factory=list)
     """The channels of the settings."""
+    hooks: list[dict[str, Any]] = field(default_factory=list)
+    """Addresses at which other services report events, and when they last did."""
     default_topic: str | None = None
     """The topic of notifications that name none."""
     spent: dict[str, Any] = field(default_factory=dict)

@@ -60,6 +60,7 @@ def status(call: Call) -> Answer[View]:
         **_attention(call, now, bool(warnings)),
         "server": _server(call, now),
         "topics": _topics(call),
+        **_hooks(call),
         **kinds,
         "limits": {**_limits(call), **kinds.get("limits", {})},
         "failures_of_the_last_day": _failures(call, now),
@@ -94,6 +95,13 @@ def _problems(call: Call) -> list[View]:
     resolved = call.scheduler.incidents(call.caller, _MOST_SHOWN, resolved=True)
     problems = [row for row in rows if row["run_status"] != RunStatus.WAITING]
     return problems + [problem_view(call, each) for each in resolved]
+
+
+def _hooks(call: Call) -> View:
+    rows = call.scheduler.store.hooks(call.caller.owner, _MOST_SHOWN)
+    used = [instant_view(each.used, call.zone) for each in rows]
+    view = [{"id": each.id, "name": each.name, "last_used": at} for each, at in zip(rows, used, strict=True)]
+    return {"hooks": view} if view else {}
 
 
 def _paused(schedule: Schedule, zone: str) -> View:
