@@ -48,8 +48,7 @@ from contextlib import contextmanager
 folder = pathlib.Path(__file__).parent
 plan = folder / "plan"
 if plan.exists() and "serve" in sys.argv:
-    side, step, *number = plan.read_text().split()
-    left = int(number[0]) if number and number[0].isdigit() else 1
+    side, _, step = plan.read_text().partition(" ")
     from duetime.stores import base
     from duetime.stores.postgres.store import PostgresStore
     from duetime.stores.sqlite.store import SqliteStore
@@ -57,10 +56,6 @@ if plan.exists() and "serve" in sys.argv:
     under_way = threading.local()
 
     def die():
-        global left
-        left -= 1
-        if left:
-            return
         plan.unlink()
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -99,24 +94,17 @@ if plan.exists() and "serve" in sys.argv:
             with write(self) as tx:
                 yield tx
                 is_meant = getattr(under_way, "step", None) == step
-                if is_meant and side == "before" and left == 1:
+                if is_meant and side == "before":
                     if burst := getattr(tx, "_burst", None):
                         burst()
                     die()
-            if is_meant and not (side == "before" and left == 1):
+            if is_meant:
                 die()
         return wrapped
 
     for store in (SqliteStore, PostgresStore):
         store._write = deadly(store._write)
 '''
-CHORES = """
-from duetime import task
-
-@task
-def publish(text):
-    raise RuntimeError(f"no printer for {text}")
-"""
 PUSH = {
     "ref": "refs/heads/main",
     "before": "6113728f27ae82c7b1a177c8d03f9e96e0adf246",
@@ -200,9 +188,7 @@ def hooked(request: pytest.FixtureRequest, tmp_path: Path) -> Hooked:
     (tmp_path / "agent.py").write_text(AGENT)
     (tmp_path / "sitecustomize.py").write_text(DYING)
     agent = [sys.executable, str(tmp_path / "agent.py"), str(tmp_path)]
-    (tmp_path / "chores.py").write_text(CHORES)
-    tasks = json.dumps([str(tmp_path / "chores.py")])
-    write_trusted(tmp_path, f"lease = 1\ntasks = {tasks}\n[agents.scribe]\ncommand = {json.dumps(agent)}\n")
+    write_trusted(tmp_path, f"lease = 1\n[agents.scribe]\ncommand = {json.dumps(agent)}\n")
     store = open_store(db)
     store.migrate()
     store.close()
@@ -248,39 +234,3 @@ def test_a_push_wakes_the_agent_although_the_server_is_killed(hooked: Hooked, de
     assert (run.schedule, run.cause) == (hooked.schedule, f"event:{repeated['event_id']}")
     woken = (hooked.folder / "woken").read_text(encoding="utf-8").count("\n---\n")
     assert woken == 1 if "emit" in death or "expand" in death or death == "before claim" else woken in (1, 2)
-
-
-CHAIN_DEATHS = ["", *(f"{side} {step} 2" for step in ("expand", "claim", "record") for side in ("before", "after"))]
-"""The steps of the schedule that follows; the end of the agent's run is recorded first."""
-
-
-@pytest.mark.parametrize("death", [*CHAIN_DEATHS, "before record", "after record"])
-def test_the_end_of_the_agent_starts_a_job_whose_failure_is_told_once(hooked: Hooked, death: str) -> None:
-    after = f"{hooked.schedule} succeeds"
-    words = ("job", "add", "publish", "--task", "publish", "--arg", "{text}", "--after", after, "--max-attempts", "1")
-    job = command(hooked.folder, *words, "--db", hooked.db)
-    if death:
-        (hooked.folder / "plan").write_text(death)
-    with hooked.serving() as (process, port):
-        assert hooked.deliver(port, hooked.commit())[0] == 202
-        if death:
-            assert process.wait(PATIENCE) == -signal.SIGKILL, "it died as planned"
-        else:
-            _wait_until_told(hooked)
-    if death:
-        with hooked.serving():
-            _wait_until_told(hooked)
-    runs = hooked.runs()
-    [review] = [run for run in runs if run.schedule == hooked.schedule]
-    [failed] = [run for run in runs if run.kind == "job"]
-    [told] = [run for run in runs if run.kind == "notification"]
-    assert (review.status, failed.status, told.status) == ("completed", "failed", "completed")
-    assert "no printer for Reviewed." in failed.error and failed.name == job["name"] and "publish" in told.name
-
-
-def _wait_until_told(hooked: Hooked) -> None:
-    def is_told() -> bool:
-        runs = hooked.runs()
-        return any(run.kind == "notification" and run.status == RunStatus.COMPLETED for run in runs)
-
-    eventually(is_told, PATIENCE, f"the failure is told: {hooked.runs()}")

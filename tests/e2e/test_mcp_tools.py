@@ -54,6 +54,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "schedule_cancel": {"id": 999_999},
     "prompt_result": {"id": 999_999},
     "take_prompt": {},
+    "emit_event": {"event": "deploy.done", "data": {"version": 5}},
     "finish_prompt": {"run_id": 999_999, "result": "done"},
     "send_push_notification": NOTE,
     "schedule_notification": {**NOTE, "delay": "2h30m"},
@@ -260,7 +261,7 @@ JOBS = [
     job(TIMEOUT_RANGE, timeout_seconds=0.000_999),
     job("max_attempts: must be a whole number from 1 to 100, not 0", max_attempts=0),
     job("Invalid argument: catch_up must be one of once, all, skip.", is_error=True, catch_up="later"),
-    job("Invalid argument: overlap must be one of skip, queue, allow.", is_error=True, overlap="never"),
+    job("Invalid argument: overlap must be one of skip, queue, allow, latest.", is_error=True, overlap="never"),
     job("name: must not be empty", name=" "),
     job(UNKNOWN_ZONE, timezone="Mars/Base"),
     Case("list_jobs", {"status": "weird"}, "Unknown status: weird"),
@@ -893,7 +894,7 @@ def test_a_key_makes_a_create_safe_to_repeat(agent: Agent, tool: str) -> None:
 
 def test_every_tool_that_creates_takes_a_key(agent: Agent) -> None:
     taking = {tool.name for tool in agent.tools() if "idempotency_key" in tool.input_schema["properties"]}
-    assert taking == set(CREATES)
+    assert taking == {*CREATES, "emit_event"}
 
 
 @pytest.mark.parametrize("tool", sorted(set(CREATES) - {"send_push_notification"}))
@@ -918,7 +919,7 @@ def test_families_can_be_switched_off(tmp_path: Path) -> None:
         assert names == {
             "schedule_job", "list_jobs", "cancel_job", "job_status", "list_tasks", "preview_schedule", "list_upcoming",
             "history", "run_now", "status", "edit_schedule", "pause_schedule", "resume_schedule", "delete_schedule",
-            "change_schedules", "stop_run", "mark_runs", "create_hook",
+            "change_schedules", "stop_run", "mark_runs", "create_hook", "emit_event",
         }  # fmt: skip
         templates = (await client.list_resource_templates()).resource_templates
         assert [each.uri_template for each in templates] == ["jobs://{job_id}"]

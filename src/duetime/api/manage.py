@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import NoneType
-from typing import Literal
+from typing import Any, Literal
 
 from duetime.api.edit import check_time
 from duetime.api.methods import Opened, method
@@ -17,6 +17,7 @@ from duetime.service.kind_spec import KEPT_ELSEWHERE
 from duetime.service.operations import upcoming
 from duetime.service.operations.change_many import BulkChange, ChangeMany, change_many, kept_outside
 from duetime.service.operations.declaration import MAX_LIMIT, check_type, read_range
+from duetime.service.operations.emit import EmitEvent, SentEvent, emit
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
 from duetime.service.operations.status import status, worker_views, workers
 from duetime.service.options import Time
@@ -101,6 +102,15 @@ class Managing:
 
 
 class Overview:
+    @method
+    def emit(self: Opened, event: str, data: Any = None, *, idempotency_key: str | None = None) -> SentEvent:
+        """Send an event: every schedule that waits for its name runs, and gets `data`, which is any JSON value.
+
+        It is stored when this returns. An event of the same name with the same `idempotency_key` is sent once.
+        """
+        request = EmitEvent(event=event, data=data, idempotency_key=idempotency_key)
+        return emit(self._call, request).value
+
     @method
     def upcoming(
         self: Opened,

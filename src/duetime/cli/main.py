@@ -137,6 +137,7 @@ _SECTIONS: Mapping[str, tuple[Command, ...]] = {
         _own("list", "runs.overview", "List schedules of all kinds, next due first.", "list_commands"),
         _own("upcoming", "runs.overview", "List what fires next, over all kinds.", "upcoming_commands"),
         _own("change", "runs.change", "Pause, resume, cancel or delete many schedules at once."),
+        _own("emit", "runs.emit", "Send an event, on which schedules wait."),
         _own("next", "runs.preview", "Show when an expression fires next."),
         _own("explain", "runs.preview", "Explain an expression in English.", "explain_commands"),
     ),

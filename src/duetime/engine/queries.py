@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from duetime.engine.clock import Clock, Instant
+from duetime.engine.clock import NEVER, Clock, Instant
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput, NotFound
 from duetime.engine.kind import Caller, Kind
@@ -271,7 +271,7 @@ def upcoming(trigger: Trigger, after: Instant, count: int) -> list[Instant]:
     """Return at most `count` instants: fewer if there are no more, or if finding more would take too many steps."""
     instants: list[Instant] = []
     following = trigger.next_after(after)
-    while following is not None and len(instants) < count:
+    while following is not None and following < NEVER and len(instants) < count:
         instants.append(following)
         try:
             following = trigger.next_after(following)

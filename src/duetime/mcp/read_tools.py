@@ -31,6 +31,7 @@ tools = GenericTools()
         "window": OBJECT,
         "more": FLAG,
         "later": ROWS,
+        "on_events": ROWS,
         "timezone": TEXT,
         "warnings": WARNINGS["warnings"],
     },
@@ -41,10 +42,11 @@ tools = GenericTools()
 )
 def list_upcoming(call: Call, arguments: Arguments) -> Reply:
     """What fires next, in time order, over {kinds}. Over more than a day, one row per schedule with its times. more:
-    the list was cut; later has the other schedules."""
+    the list was cut; later has the other schedules. on_events: what waits for an event."""
     times, warnings, _ = upcoming(call, request_of(ListUpcoming, arguments))
     rows, later = ([_upcoming_row(call, row) for row in part] for part in (times.rows, times.later))
-    return Reply(times._replace(rows=rows, later=later).facts(call.zone, warnings))
+    waiting = [_upcoming_row(call, row) for row in times.on_events]
+    return Reply(times._replace(rows=rows, later=later, on_events=waiting).facts(call.zone, warnings))
 
 
 def _upcoming_row(call: Call, row: dict[str, Any]) -> dict[str, Any]:
@@ -116,6 +118,7 @@ def _run_row(call: Call, row: dict[str, Any]) -> dict[str, Any]:
         "server": OBJECT,
         "channels": ROWS,
         "topics": TEXTS,
+        "events": ROWS,
         "default_topic": {"type": ["string", "null"]},
         "agents": ROWS,
         "hooks": ROWS,

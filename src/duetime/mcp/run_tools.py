@@ -1,5 +1,6 @@
 """The tools for runs of all kinds: `run_now` starts a run besides the trigger and waits for its outcome if asked to,
-`stop_run` stops runs while the schedule continues, and `mark_runs` marks messages and failed runs as dealt with."""
+`stop_run` stops runs while the schedule continues, `emit_event` starts what waits for an event, and `mark_runs` marks
+messages and failed runs as dealt with."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from duetime.service.masking import masked
 from duetime.service.operations.attention import MarkRuns
 from duetime.service.operations.attention import mark_runs as mark
 from duetime.service.operations.declaration import Answer
+from duetime.service.operations.emit import EmitEvent, emit
 from duetime.service.operations.run import RetryRun, RunAgain, RunNow, Stop, retry, run_again, stop
 from duetime.service.operations.run import run_now as start_run
 from duetime.service.operations.waiting import has_ended, look_again, waited_for
@@ -117,6 +119,18 @@ def stop_run(call: Call, arguments: Arguments) -> Reply:
     counts = {"stopped_count": ended, "requested_count": len(stopped.value.runs) - ended}
     facts = {**counts, "confirmation": " ".join(stopped.notes)}
     return Reply({"stopped": runs, **facts, **view})
+
+
+@tools.declare(
+    "Send an event",
+    {**inputs_of(EmitEvent), "data": {**OBJECT, "description": "What the runs get; at most 256 KiB."}},
+    {"event_id": COUNT, "duplicate": FLAG, **WARNINGS, "error": ERROR},
+    ("event",),
+)
+def emit_event(call: Call, arguments: Arguments) -> Reply:
+    """Say that something happened: every schedule with when "on NAME" runs, and gets the data."""
+    event, warnings, _ = emit(call, request_of(EmitEvent, arguments))
+    return Reply(with_warnings(event._asdict(), warnings))
 
 
 @tools.declare(

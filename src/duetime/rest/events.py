@@ -1,4 +1,4 @@
-"""Server-sent events about the caller's schedules and runs."""
+"""Server-sent events about the caller's schedules and runs, and events that callers send."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final
 
 import anyio
 import anyio.to_thread
-from fastapi import Depends, Header, Query, Request
-from starlette.responses import Response, StreamingResponse
+from fastapi import Body, Depends, Header, Query, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from duetime.engine.clock import Clock
@@ -21,11 +21,15 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.store import Store
 from duetime.rest.dependencies import Caller, Threads, problems, router
 from duetime.rest.errors import PARTS
-from duetime.rest.requests import EventsAsked
+from duetime.rest.operation_models import model_of, request_of
+from duetime.rest.requests import EventsAsked, Given
+from duetime.rest.responses import SentEventShape
 from duetime.service.change_feed import Event, Follower, Look, Position, position_of
 from duetime.service.errors import refuse
 from duetime.service.operations.declaration import check_owner
+from duetime.service.operations.emit import EmitEvent, emit
 from duetime.service.owner_limits import TooManyRequests, counted
+from duetime.service.warnings import warning_facts
 
 EVERY: Final = 0.4
 """Seconds between two polls, so that changes by other processes are reported within a second."""
@@ -105,6 +109,17 @@ async def events(
         follower = await look_for(begin)
         stream = _stream(follower, call.scheduler.store, call.scheduler.clock, look_for)
         return _Placed(stream, place.pop_all())
+
+
+EventGiven: Any = model_of("EventGiven", EmitEvent, Given)
+
+
+@routes.post("/events", status_code=202, response_model=SentEventShape, responses=problems(413, 415, 429))
+def send_event(call: Caller, body: Annotated[EventGiven, Body()]) -> Response:
+    """Send an event: every schedule that waits for its name runs. It is stored before this answers, so that it is not
+    lost. With an `idempotency_key`, it can be repeated safely."""
+    event, warnings, _ = emit(call, request_of(EmitEvent, body))
+    return JSONResponse({**event._asdict(), **warning_facts(warnings)}, 202)
 
 
 class _Placed(StreamingResponse):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, Field, create_model
 
-from duetime.rest.requests import Json, Number, Text
+from duetime.rest.requests import Anything, Json, Number, Text
 from duetime.rest.requests import Time as TimeText
 from duetime.service.operations.declaration import Argument, ScheduleReference, Time, arguments_of
 
@@ -50,6 +50,8 @@ def _type(argument: Argument) -> Any:
         return Annotated[Text, Field(min_length=1, max_length=200)]
     if type_ is str:
         return Literal[argument.field.choices] if argument.field.choices else Text
+    if type_ is Any:
+        return Anything
     if get_origin(type_) is Mapping:
         return Json
     if get_origin(type_) is Sequence:

@@ -95,7 +95,7 @@ class GivenInZone(Given):
 
 _Length = Annotated[Text, Field(max_length=100)] | Annotated[float, Field(ge=0, le=10**10)]
 _TIME_TYPES: dict[str, Any] = {
-    "when": Annotated[Text, Field(max_length=200)],
+    "when": Annotated[Text, Field(max_length=1000)],
     "on": Annotated[Text, Field(max_length=1000)],
     "after": Annotated[Text, Field(max_length=300)],
     "delay": _Length,
@@ -188,10 +188,19 @@ class Rrule(Timed):
     dtstart: Time | None = None
 
 
-Trigger = Annotated[Once | Interval | Cron | Rrule, Field(discriminator="type")]
+class OnEvent(GivenInZone):
+    """When an event arrives under this name, with these values at these paths of its data."""
+
+    type: Literal["event"]
+    event: Annotated[Text, Field(max_length=100)] = Field(description="Its name, such as github.push or github.*.")
+    where: Json | None = Field(default=None, description="Paths, each with a value, a list of them, or * for any.")
+    at_most_every: _Length | None = Field(default=None, description="From one start to the next, such as 10m.")
 
 
-def _needed(trigger: Timed | None, info: ValidationInfo) -> Timed | None:
+Trigger = Annotated[Once | Interval | Cron | Rrule | OnEvent, Field(discriminator="type")]
+
+
+def _needed(trigger: Given | None, info: ValidationInfo) -> Given | None:
     """Require a trigger if no option, which are validated before it, says when."""
     if trigger is None and not any(info.data.get(way) is not None for way in WAYS):
         raise PydanticKnownError("missing")
@@ -202,7 +211,9 @@ _TRIGGER = "Unless one of the options says when."
 TriggerOrOption = Annotated[Trigger | None, AfterValidator(_needed), Field(validate_default=True, description=_TRIGGER)]
 
 
-def trigger_parts(trigger: Once | Interval | Cron | Rrule | None, *, with_nulls: bool = False) -> TriggerParts | None:
+def trigger_parts(
+    trigger: Once | Interval | Cron | Rrule | OnEvent | None, *, with_nulls: bool = False
+) -> TriggerParts | None:
     """Return the type and the configuration of a trigger. In an edit, null removes a limit."""
     if trigger is None:
         return None

@@ -49,6 +49,13 @@ class ChangedShape(ClosedModel):
     )
 
 
+class SentEventShape(ClosedModel):
+    event_id: int
+    duplicate: bool = Field(description="Whether an event with its key was sent before, which has this number.")
+    warnings: list[str] = []
+    warning_codes: list[str] = []
+
+
 class RunsShape(PageShape):
     runs: list[answers.Run]
     notes: list[str] = Field(default=[], description="Which failures are kept elsewhere and therefore not listed.")

@@ -417,6 +417,8 @@ class Upcoming(Value):
     """Whether the range has times that are not listed."""
     later: list[Occurrence] = field(default_factory=list)
     """If so: the schedules of which none is listed, each with its first time in the range."""
+    on_events: list[dict[str, Any]] = field(default_factory=list)
+    """Schedules that wait for an event, and so have no time."""
     window: dict[str, str] = field(default_factory=dict)
     """The range as it was understood: `from` and `until`, if they were given."""
     timezone: str
@@ -486,6 +488,8 @@ class ServerStatus(Value):
     """Where it runs, its workers, and whether it keeps running without an agent client."""
     topics: list[str]
     """Topics that schedules send to."""
+    events: list[dict[str, Any]] = field(default_factory=list)
+    """The names of the events that arrived, each with the time of the latest one."""
     agents: list[dict[str, Any]] = field(default_factory=list)
     """The agents of the settings."""
     channels: list[dict[str, Any]] = field(default_factory=list)

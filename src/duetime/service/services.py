@@ -127,6 +127,11 @@ class Services:
             *self.hooks(definition.kind).create_warnings(definition, payload if isinstance(payload, dict) else {}),
         ]
 
+    def unknown_event(self, owner: str, name: str) -> list[ScheduleWarning]:
+        """Return a warning if no event of a name that somebody sends has arrived."""
+        is_known = name.startswith("~") or self.scheduler.store.latest_events(owner, name)
+        return [] if is_known else [warning("event_unknown", event=name)]
+
     def _event_warnings(self, definition: Definition) -> list[ScheduleWarning]:
         """Return a warning if no event of the name has arrived, or if the latest one lacks what the texts name."""
         from duetime.engine.event_templates import unknown_paths  # few schedules need it
@@ -134,7 +139,7 @@ class Services:
         name = str((json_object(definition.trigger) or {}).get("event"))
         events = self.scheduler.store.latest_events(definition.owner, name)
         if not events:
-            return [] if name.startswith("~") else [warning("event_unknown", event=name)]
+            return self.unknown_event(definition.owner, name)
         payload, fields = json_object(definition.payload) or {}, self.hooks(definition.kind).templates
         paths = unknown_paths(payload, fields, json.loads(events[0].data)) if fields else []
         return [warning("unknown_path", event=name, path=path) for path in paths[:5]]

@@ -362,6 +362,8 @@ class BaseStore(ReadsMixin, TrimMixin, EventsMixin, HooksMixin, Store, ABC):
     ) -> RecordedAndClaimed:
         messenger = self.messenger
         with self._write() as tx:
+            if completions and finished:
+                tx.decided = [known[item.run].definition.id for item in finished if item.run in known]
             # Finished runs may make more work due, so due work is requested afterwards.
             if not tx.lock_worker(worker, completions, () if finished else wants, last=not finished and not wants):
                 raise WorkerGone

@@ -49,8 +49,8 @@ MAX_LISTENERS: Final = 1_000
 """Maximum number of listeners of one name that one transaction reads."""
 BYTES_PER_EVENT: Final = 200
 """Approximate bytes of an event besides its data."""
-_LISTENERS = """SELECT s.id, s.trigger, s.created FROM schedules s
-WHERE s.owner = ? AND {event} IN ({names}) AND {listens} AND s.id > ? ORDER BY s.id LIMIT ?"""
+_LISTENERS = """SELECT s.id, s.trigger, s.created FROM {source}
+WHERE s.owner = ? AND {event} IN ({names}) AND {listens} AND s.id > ? ORDER BY {order} LIMIT ?"""
 
 
 T = TypeVar("T")
@@ -85,6 +85,8 @@ def delete_oldest_events(tx: Transaction, owner: str, number: int) -> tuple[int,
 
 class EventsMixin(IncidentsMixin, Events):
     messenger: Messenger | None
+    _listeners_source: tuple[str, str]
+    """The table of schedules and the order of their numbers, so that the database chooses the index of listeners."""
     _event_of_trigger: str
     """The expression of the name in a stored trigger, as in the index of listeners."""
     _listens: str
@@ -198,13 +200,16 @@ class EventsMixin(IncidentsMixin, Events):
         return bool(self._rows(self._listeners_of(names), (owner, *names, 0, 1)))
 
     def _listeners_of(self, names: Sequence[str]) -> str:
-        return _LISTENERS.format(event=self._event_of_trigger, names=marks(names), listens=self._listens)
+        source, order = self._listeners_source
+        parts = {"source": source, "order": order, "event": self._event_of_trigger, "listens": self._listens}
+        return _LISTENERS.format(names=marks(names), **parts)
 
     def listening(self, owner: str | None, limit: int) -> list[Schedule]:
+        source, order = self._listeners_source
         own = "s.owner = ? AND " if owner is not None else ""
         statement = (
-            f"SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE {own}{self._listens}"  # noqa: S608
-            " AND p.state = 'active' AND p.next IS NOT NULL ORDER BY s.id LIMIT ?"
+            f"SELECT s.*, p.* FROM {source} JOIN progress p ON p.schedule = s.id WHERE {own}{self._listens}"  # noqa: S608
+            f" AND p.state = 'active' AND p.next IS NOT NULL ORDER BY {order} LIMIT ?"
         )
         values = [limit] if owner is None else [owner, limit]
         return [schedule_of(row) for row in self._rows(whole_rows(statement), values)]

@@ -128,6 +128,8 @@ class Transaction(Reader, Protocol):
 
     events: tuple[RunEvent, ...] = ()
     """What observers are told after the commit."""
+    decided: Sequence[ScheduleId] = ()
+    """Schedules of runs whose outcomes are decided after completions were written: they are locked together."""
     has_events: bool = False
     """Whether events wait to become runs, as of `lock_worker`."""
 

@@ -174,6 +174,8 @@ def preview(call: Call, request: PreviewTimes) -> Answer[FiringTimes]:
         raise about_option(error, next(iter(ways_in(request.times)), None)) from None
     notes = time_warnings(when.notes(zone, call.now))
     cautions = [ScheduleWarning("trigger", text) for text in times.warnings]
+    if when.type == "event":
+        cautions += call.services.unknown_event(call.caller.owner, str(when.config.get("event")))
     return Answer(FiringTimes(times.english, times.instants), [*notes, *cautions])
 
 

@@ -36,6 +36,8 @@ WHEN_OFF: Final = (
 _MOST_FAILURES: Final = 5
 _MOST_SHOWN: Final = 20
 """Maximum number of incidents, waiting runs, long runs and paused schedules that are listed."""
+_MOST_NAMES: Final = 50
+"""Maximum number of names of events that are listed."""
 _LOOKED_AT: Final = 1000
 """Maximum number of schedules whose topics are listed."""
 _LIVING: Final = (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.BROKEN)
@@ -61,6 +63,7 @@ def status(call: Call) -> Answer[View]:
         "server": _server(call, now),
         "topics": _topics(call),
         **_hooks(call),
+        **_events(call),
         **kinds,
         "limits": {**_limits(call), **kinds.get("limits", {})},
         "failures_of_the_last_day": _failures(call, now),
@@ -167,6 +170,13 @@ def _topics(call: Call) -> list[str]:
         with suppress(DuetimeError):
             topics |= {call.services.topic_of(each.definition) for each in outside.schedules(call.caller)}
     return sorted(topic for topic in topics if topic)
+
+
+def _events(call: Call) -> View:
+    """Return the names of the events that arrived, the latest first."""
+    names = sorted(call.scheduler.store.event_names(call.caller.owner, _LOOKED_AT), key=lambda each: -each.last)
+    rows = [{"name": each.name, "last": instant_view(each.last, call.zone)} for each in names[:_MOST_NAMES]]
+    return {"events": rows} if rows else {}
 
 
 def _limits(call: Call) -> Mapping[str, Any]:

@@ -36,6 +36,8 @@ MOST_READ = 2000
 """Maximum number of schedules that are read for one list."""
 MOST_LATER = 20
 """Maximum number of schedules that are named because they have no row in a list that was cut."""
+MOST_ON_EVENTS = 20
+"""Maximum number of schedules that are named because they wait for an event."""
 MAX_TIMES = 5
 """Maximum number of times that the row of one schedule has in a window of more than a day."""
 _PAGE = 200
@@ -83,13 +85,20 @@ class UpcomingTimes(NamedTuple):
     start: Instant | None
     until: Instant | None
     """The window, as far as one was given."""
+    on_events: Sequence[View] = ()
+    """Schedules that wait for an event, and so have no time."""
 
     def facts(self, zone: str, warnings: Sequence[ScheduleWarning]) -> View:
         """Return the answer for programs."""
         facts = {"upcoming": self.rows, "count": len(self.rows), "more": self.more, "timezone": zone}
         window = {"from": moment_view(self.start, zone), "until": moment_view(self.until, zone)}
         window = {name: value for name, value in window.items() if value}
-        further = {"window": window, "later": self.later, "warnings": [each.text for each in warnings]}
+        further = {
+            "window": window,
+            "later": self.later,
+            "on_events": list(self.on_events),
+            "warnings": [each.text for each in warnings],
+        }
         return facts | {name: value for name, value in further.items() if value}
 
 
@@ -114,6 +123,26 @@ def upcoming(call: Call, request: ListUpcoming) -> Answer[UpcomingTimes]:
     check_owner(call, request.owner)
     call = call if request.kind is None else call._replace(kinds=(request.kind,))
     window = _Window(call.now, *read_range(call, request.start, request.until, ("from", "until")), request)
+    answer = _times(call, window)
+    return answer._replace(value=answer.value._replace(on_events=_on_events(call, request)))
+
+
+def _on_events(call: Call, request: ListUpcoming) -> list[View]:
+    """Return the schedules that wait for events, in place of the times that they do not have."""
+    owner = request.owner if call.caller.operator else call.caller.owner
+    rows = []
+    for each in call.scheduler.store.listening(owner, MOST_READ):
+        kind, owner = each.definition.kind, each.definition.owner
+        if call.serves(kind) and call.caller.sees(owner, kind) and _is_selected(call, each, request):
+            row = _row(call, each.definition.created, each)
+            rows.append({name: row[name] for name in ("id", "kind", "name", "reads_as", "owner")})
+        if len(rows) == MOST_ON_EVENTS:
+            break
+    return rows
+
+
+def _times(call: Call, window: _Window) -> Answer[UpcomingTimes]:
+    request = window.request
     schedules, whole = _read(call, window)
     further, unread = _kept_outside(call, window)
     if window.is_long:

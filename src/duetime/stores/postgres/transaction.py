@@ -213,7 +213,8 @@ class PostgresTransaction(Transaction):
         """Send the statements; each of them fails unless it writes a row for every completion."""
         runs, fences, schedules, started, finished, results = columns("nnnnnt", completions)
         number = len(completions)
-        self.send("lock_schedules", schedules)
+        together = numbers({row[2] for row in completions} | set(self.decided)) if self.decided else schedules
+        self.send("lock_schedules", together)
         self.send("complete_runs", runs, fences, started, finished, results, worker, number)
         self.send("complete_progress", schedules, started, number)
 

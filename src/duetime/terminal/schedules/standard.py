@@ -32,7 +32,7 @@ from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option, 
 if TYPE_CHECKING:
     from duetime.service.operations.create import CreateSchedule
 
-ONE_WAY = "Give exactly one of --at, --delay, --every, --cron, --rrule, --when, --on and --after."
+ONE_WAY = "Give exactly one of --at, --delay, --every, --cron, --rrule and --when."
 _UNCHANGED = "Everything that is not given stays the same, and a run in progress keeps its values."
 _RESERVED = {*time_options(), *policy_options(), "tz", "starting", "id", "name", "key", "db", "json_"}
 _TYPES: dict[str, tuple[Any, str]] = {

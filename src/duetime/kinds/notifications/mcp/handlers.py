@@ -204,7 +204,10 @@ def _in_words(call: Call, args: Arguments) -> Reply:
     item, at = result.value, result.value.next
     assert at is not None, "what was just created has a time"
     answer = {"success": True, "message_id": item.id, "scheduled_time": instant_view(at, zone), **_facts(item, zone)}
-    if item.is_once or item.trigger is None:
+    if when.type == "event" and item.trigger is not None:
+        del answer["scheduled_time"]
+        answer |= {"schedule_id": item.id, "confirmation": f"Notification scheduled {describe(item.trigger)}"}
+    elif item.is_once or item.trigger is None:
         notes = when._replace(timezone=zone).notes(zone, call.scheduler.clock.now())
         answer["confirmation"] = "; ".join((f"Notification scheduled for {format_local(at, zone)}", *notes))
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from duetime.engine.clock import NEVER
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import ScheduleId, is_busy
 from duetime.kinds.prompts.kind import KIND, PromptKind, deliver_to, headline, payload_of
@@ -73,6 +74,8 @@ def schedule(call: Call, args: Arguments) -> Reply:
     if wakes is not None:
         view["wakes"] = wakes
     sentence = f"Scheduled task #{task.definition.id} for {local_time(fires, zone)}."
+    if task.progress.next == NEVER and rule is not None:
+        sentence, rule = f"Scheduled task #{task.definition.id} {rule}.", None
     notes = [rule and f"repeats {rule}", note, doer_note]
     return Reply(view, lines(sentence, notes, [each.text for each in warnings if each.code != TIME]))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from duetime.engine.clock import Instant
+from duetime.engine.clock import NEVER, Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.triggers import trigger_from_json
 from duetime.kinds.prompts.framing import is_from_agents
@@ -160,6 +160,8 @@ def local_time(instant: Instant | None, zone: str) -> str:
 def table_row(schedule: Schedule, zone: str, depth: int) -> str:
     definition, progress = schedule
     prompt, fires = headline(prompt_shown(definition, depth)), local_time(fire_time(schedule), zone)
+    if progress.next == NEVER:
+        fires = "on an event"
     author = f"  (stored by {author_view(definition)})" if is_from_agents(definition) else ""
     paused = f"  (paused until {local_time(definition.resume_at, zone)})" if definition.resume_at is not None else ""
     return f"#{definition.id}  {fires}  [{status_of(progress)}]  {prompt}{author}{paused}"

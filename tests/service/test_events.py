@@ -1,0 +1,288 @@
+"""Events from the first call to the last run: who may send what, what runs get, and what lists say about them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from duetime.api.values import Schedule
+from duetime.engine.actor import RUN, Actor
+from duetime.engine.errors import InvalidInput, LimitReached, Refused
+from duetime.engine.kind import LOCAL, Caller
+from duetime.kinds.jobs.context import TaskContext
+from duetime.kinds.jobs.registry import Registry, Task
+from duetime.service.operations.emit import EmitEvent, emit
+from duetime.service.services import Call
+from duetime.testing import Simulation
+
+START = datetime(2026, 3, 2, 8, tzinfo=UTC)
+
+
+class Bench:
+    """A simulation whose tasks write down what they get."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        registry = Registry([Task(self.note), Task(self.forward), Task(self.again)])
+        self.simulation = Simulation(START, registry=registry)
+        self.duetime = self.simulation.duetime
+
+    def note(self, *args: Any, context: TaskContext, **kwargs: Any) -> None:
+        event = context.event
+        self.calls.append((list(args), kwargs, None if event is None else (event.name, event.data)))
+
+    def forward(self, name: str, context: TaskContext) -> int | None:
+        return context.emit(name, {"from": context.run_id}, key=f"run-{context.run_id}")
+
+    def again(self, context: TaskContext) -> int | None:
+        assert context.event is not None
+        return context.emit(context.event.name, {"n": context.event.data["n"] + 1})
+
+    def run(self) -> None:
+        self.simulation.advance(timedelta(seconds=1))
+
+    def job(self, task: str, *args: Any, kwargs: Any = None, **options: Any) -> Schedule:
+        return self.duetime.schedule(task, args=args, kwargs=kwargs, **options)
+
+    def call(self, **given: Any) -> Call:
+        return Call(self.duetime.app.services, Caller(LOCAL, **given), "UTC")
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.simulation.close()
+
+
+def test_a_task_gets_the_event_and_its_values(bench: Bench) -> None:
+    duetime = bench.duetime
+    bench.job(
+        "note",
+        "{ref}",
+        "to {who.name}, {n} times",
+        "{{ref}} {absent}",
+        kwargs={"deep": ["{who}"]},
+        when="on push where n exists",
+    )
+    duetime.emit("push", {"ref": "main", "who": {"name": "{ref}"}, "n": 3})
+    bench.run()
+    [(args, kwargs, event)] = bench.calls
+    assert args == ["main", "to {ref}, 3 times", "{ref} {absent}"]  # what an event contains is no template
+    assert kwargs == {"deep": [{"name": "{ref}"}]}
+    assert event == ("push", {"ref": "main", "who": {"name": "{ref}"}, "n": 3})
+
+
+def test_without_an_event_braces_are_braces(bench: Bench) -> None:
+    schedule = bench.job("note", "{ref}", when="on push")
+    bench.duetime.run_now(schedule.id)
+    bench.job("note", "{{x}}", when="in 1 second")
+    bench.run()
+    assert [args for args, _, _ in bench.calls] == [["{ref}"], ["{{x}}"]]
+
+
+def test_a_pipeline_begins_with_the_event(bench: Bench) -> None:
+    schedule = bench.job("event('who.name') | echo", when="on push")
+    nothing = bench.job("event('absent', 'none') | echo", when="on push")
+    bench.duetime.emit("push", {"who": {"name": "ada"}})
+    bench.run()
+    assert bench.duetime.history(schedule.id)[0].result == "ada"
+    assert bench.duetime.history(nothing.id)[0].result == "none"
+
+
+def test_a_task_sends_an_event(bench: Bench) -> None:
+    first = bench.job("forward", "next", when="in 1 second")
+    bench.job("note", when="on next")
+    bench.run()
+    run = bench.duetime.history(first.id)[0]
+    assert [event for _, _, event in bench.calls] == [("next", {"from": run.run_id})]
+
+
+def test_a_loop_ends_at_the_depth_with_one_alert(bench: Bench) -> None:
+    bench.job("again", when="on again")
+    bench.duetime.emit("again", {"n": 0})
+    for _ in range(10):
+        bench.run()
+    limit = bench.duetime.app.scheduler.limits.depth
+    runs = bench.duetime.history(kind="job")
+    assert [run.status for run in runs] == ["failed", *["completed"] * limit]
+    assert "deep" in (runs[0].error or "")
+    alerts = [each for each in bench.duetime.schedules() if each.name == "An agent keeps scheduling itself"]
+    sent = [run for run in bench.duetime.history(kind="notification") if run.name == "An agent keeps scheduling itself"]
+    assert len({each.id for each in alerts} | {run.run_id for run in sent}) >= 1
+    assert len(sent) == 1
+
+
+def test_an_agents_run_sends_only_events_of_agents(bench: Bench) -> None:
+    bench.job("note", when="on agent.*")
+    bench.job("note", when="on github.push")
+    call = bench.call(depth=1, actor=Actor(RUN, "1", "mcp"))
+    with pytest.raises(Refused, match=r"agent\.github\.push") as refusal:
+        emit(call, EmitEvent(event="github.push"))
+    assert refusal.value.code == "run_token"
+    assert emit(call, EmitEvent(event="agent.done")).value.event_id
+    bench.run()
+    assert [event for _, _, event in bench.calls] == [("agent.done", None)]
+
+
+def test_an_agents_job_sends_only_events_of_agents(bench: Bench) -> None:
+    """Otherwise a run could have a job send what it may not send itself."""
+    from duetime.engine.validation import NewSchedule
+
+    payload = {"task": "forward", "args": ["github.push"]}
+    caller = Caller(LOCAL, depth=1)
+    scheduler = bench.duetime.app.scheduler
+    made = scheduler.create(caller, NewSchedule("job", "x", "once", {"run_at": "in 1 second"}, payload))
+    bench.run()
+    run = bench.duetime.history(made.definition.public_id)[0]
+    assert (run.status, "agent." in (run.error or "")) == ("failed", True)
+
+
+@pytest.mark.parametrize("name", ["", "1st", "~ended.5", "a b", "*", "a.*", "x" * 101, "é", "a\0b", "a\n"])
+def test_names_that_are_refused(bench: Bench, name: str) -> None:
+    with pytest.raises(InvalidInput, match=r"event: must be a name such as github\.push"):
+        bench.duetime.emit(name)
+
+
+def test_data_of_any_kind(bench: Bench) -> None:
+    bench.job("note", when="on push", overlap="queue")
+    deep: Any = 1
+    for _ in range(51):
+        deep = [deep]
+    values = [None, 5, "text", "nul \0", [1, {"a": None}], float("nan"), deep, "\ud800"]
+    for value in values:
+        bench.duetime.emit("push", value)
+    for _ in values:
+        bench.run()
+    heard = [event[1] for _, _, event in bench.calls]
+    assert heard[:3] == [None, 5, "text"]
+    assert heard[3] == "nul \ufffd"
+    assert len(heard) == len(values)
+    with pytest.raises(LimitReached, match="262,144") as caught:
+        bench.duetime.emit("push", "x" * 262_144)
+    assert caught.value.code == "too_large"
+    assert not bench.duetime.emit("push", "x" * 262_142).duplicate
+
+
+def test_a_key_sends_once(bench: Bench) -> None:
+    bench.job("note", when="on push")
+    first = bench.duetime.emit("push", 1, idempotency_key="a")
+    again = bench.duetime.emit("push", 2, idempotency_key="a")
+    assert (again.event_id, again.duplicate) == (first.event_id, True)
+    bench.run()
+    assert [event for _, _, event in bench.calls] == [("push", 1)]
+
+
+def test_never_is_never_shown(bench: Bench) -> None:
+    """Whatever the zone is: it stands for a time that no rule can have."""
+    duetime = bench.duetime
+    schedule = bench.job("note", when="on push")
+    bench.job("note", every="1h")
+    text = json.dumps([
+        str(duetime.get(schedule.id)),
+        str(duetime.upcoming(until="2026-12-31")),
+        str(duetime.schedules()),
+        str(duetime.preview(when="on push")),
+    ])  # fmt: skip
+    assert "9999" not in text
+    assert duetime.get(schedule.id).next_run is None
+    upcoming = duetime.upcoming()
+    assert [each["id"] for each in upcoming.on_events] == [schedule.id]
+    assert [each.id for each in upcoming.upcoming if each.id == schedule.id] == []
+    for zone in ("Etc/GMT+12", "Pacific/Kiritimati", "Asia/Kathmandu"):
+        other = bench.job("note", when="on push", timezone=zone)
+        assert other.next_run is None
+        assert "9999" not in str(duetime.get(other.id))
+
+
+def test_the_status_has_the_names_that_arrived(bench: Bench) -> None:
+    assert not bench.duetime.server_status().events
+    bench.duetime.emit("push")
+    bench.duetime.emit("deploy.done")
+    bench.duetime.emit("push")
+    assert [each["name"] for each in bench.duetime.server_status().events] in (
+        ["push", "deploy.done"],
+        ["deploy.done", "push"],
+    )
+
+
+def test_warnings_about_names_and_paths(bench: Bench) -> None:
+    unknown = bench.job("note", "{ref}", when="on push")
+    assert "event_unknown" in unknown.warning_codes
+    bench.duetime.emit("push", {"branch": "main"})
+    known = bench.job("note", "{ref} {branch}", when="on push")
+    assert [code for code in known.warning_codes if code in ("event_unknown", "unknown_path")] == ["unknown_path"]
+    assert any("ref" in text for text in known.warnings)
+    fine = bench.job("note", "{branch}", when="on push")
+    assert not {"event_unknown", "unknown_path"} & set(fine.warning_codes)
+    silent = emit(bench.call(), EmitEvent(event="nobody"))
+    assert [each.code for each in silent.warnings] == ["no_listener"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"when": "on push", "start": "tomorrow"}, "start"),
+        ({"when": "on push", "jitter": "5m"}, "jitter"),
+        ({"when": "every hour", "overlap": "latest"}, "latest is for"),
+        ({"when": "on push at most every 5m", "overlap": "allow"}, "allow contradicts"),
+        ({"when": "on push where x"}, "is no condition"),
+        ({"when": "on push where a = 1 and a = 2"}, "is named twice"),
+        ({"when": "on push at most every blue moon"}, "30m"),
+    ],
+)
+def test_what_does_not_fit_an_event(bench: Bench, options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem):
+        bench.job("note", **options)
+
+
+def test_defaults_of_overlap(bench: Bench) -> None:
+    duetime = bench.duetime
+
+    def overlap(schedule: Any) -> str:
+        return str(json.loads(duetime.app.store.find(schedule.id).definition.policy).get("overlap"))  # type: ignore[union-attr]
+
+    assert overlap(bench.job("note", when="on push")) == "queue"
+    assert overlap(duetime.prompt("look", when="on push")) == "latest"
+    assert overlap(duetime.notify("look", when="on push", topic="home")) == "allow"
+    assert overlap(duetime.notify("look", when="on push at most every 5m", topic="home")) == "queue"
+    assert overlap(bench.job("note", when="on push", overlap="skip")) in ("None", "skip")
+    clock = bench.job("note", every="1h")
+    edited = duetime.edit(clock.id, when="on push")
+    assert overlap(edited) == "queue"
+    assert duetime.edit(clock.id, every="1h", overlap="skip").next_run is not None
+
+
+def test_an_event_has_no_next_time_to_move(bench: Bench) -> None:
+    schedule = bench.job("note", when="on push")
+    with pytest.raises(InvalidInput, match="waits for an event"):
+        bench.duetime.edit(schedule.id, next="tomorrow 9am")
+
+
+def test_a_notification_has_the_values(bench: Bench) -> None:
+    bench.duetime.notify("{who} pushed {n}", title="Push to {ref}", topic="home", when="on push")
+    bench.duetime.emit("push", {"who": "ada", "n": 3, "ref": {"name": "main"}})
+    bench.run()
+    [message] = bench.duetime.inbox.messages()
+    assert (message.message, message.title) == ("ada pushed 3", 'Push to {"name":"main"}')
+
+
+def test_a_retry_after_its_event_is_gone_says_why(bench: Bench) -> None:
+    from duetime.engine.clock import DAY, Instant
+
+    schedule = bench.job("forward", "1nvalid", when="on push")
+    bench.duetime.emit("push")
+    bench.run()
+    [run] = bench.duetime.history(schedule.id)
+    assert run.status == "failed"
+    store, clock = bench.duetime.app.store, bench.simulation.clock
+    assert store.prune_events(Instant(clock.now() + DAY), 10) == 1
+    bench.duetime.retry(run.run_id)
+    bench.run()
+    [run] = bench.duetime.history(schedule.id)
+    assert run.status == "failed"
+    assert "no longer stored" in (run.error or "")
