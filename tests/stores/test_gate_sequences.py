@@ -20,6 +20,7 @@ def test_sequences(store: BaseStore) -> None:
         Sequence(store, seed).play()
 
 
+@pytest.mark.timeout(3600 if FULL else 120)
 def test_many_sequences() -> None:
     store = SqliteStore(MEMORY)
     store.migrate()
