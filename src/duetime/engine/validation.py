@@ -12,8 +12,7 @@ from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.fingerprint import fingerprint
-from duetime.engine.gate import check_gate_of
-from duetime.engine.kind import Caller, Kind, Prepared
+from duetime.engine.kind import Caller, Kind, Prepared, gates_of
 from duetime.engine.limits import Limits, RequestChecks
 from duetime.engine.model import Definition, Schedule
 from duetime.engine.narrowing import check_edit, check_new, check_payload, inherit
@@ -110,7 +109,7 @@ class Drafter(RequestChecks):
         prepared.agree(policy)
         check_can_run(policy, trigger)
         if policy.only_if is not None:
-            check_gate_of(self.kinds, policy.only_if, caller)
+            self._check_gate(policy.only_if, caller)
         if caller.depth:
             check_new(self.kinds, caller, prepared, policy)
         payload = self._payload(prepared.payload)
@@ -192,10 +191,16 @@ class Drafter(RequestChecks):
         edit = self._patch(caller, definition, changes, now)
         gate = None if edit.policy is None else policy_for_ending(edit.policy).only_if
         if gate is not None and gate != policy_for_ending(definition.policy).only_if:
-            check_gate_of(self.kinds, gate, caller)
+            self._check_gate(gate, caller)
         if caller.depth:
             check_edit(self._kind(definition.kind), caller, schedule, edit, now)
         return edit
+
+    def _check_gate(self, gate: str, caller: Caller) -> None:
+        gates = gates_of(self.kinds)
+        if gates is None:
+            raise InvalidInput(field="only_if", problem="needs the kind of work that has the tasks; leave it out")
+        gates.check(gate, caller)
 
     def _patch(self, caller: Caller, definition: Definition, changes: Changes, now: Instant) -> Edit:
         payload, subject, trigger, policy, rewrites = None, None, None, None, False

@@ -278,12 +278,8 @@ class Transaction(Reader, Protocol):
     def memory_of(self, schedule: ScheduleId) -> StoredMemory:
         return memory_from(self.rows("memory_of", schedule))
 
-    def gate_gifts(self, schedule: ScheduleId) -> list[str]:
-        return [gift for _, gift in self.rows("gate_gifts", schedule)]
-
-    def gate_gift(self, run: RunId) -> str | None:
-        rows = self.rows("gate_gift", run)
-        return rows[0][0] if rows else None
+    def gate_gifts(self, schedule: ScheduleId) -> dict[RunId, str]:
+        return dict(self.rows("gate_gifts", schedule))
 
     def run_before(self, run: Run) -> Run | None:
         rows = self.rows("whole_run_before", run.schedule, run.due, run.id)

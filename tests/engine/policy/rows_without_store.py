@@ -85,11 +85,8 @@ class Rows:
     def memory_of(self, schedule: ScheduleId) -> StoredMemory:
         return NO_MEMORY
 
-    def gate_gifts(self, schedule: ScheduleId) -> list[str]:
-        return []
-
-    def gate_gift(self, run: RunId) -> str | None:
-        return None
+    def gate_gifts(self, schedule: ScheduleId) -> dict[RunId, str]:
+        return {}
 
     def run_before(self, run: Run) -> Run | None:
         return None

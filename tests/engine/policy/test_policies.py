@@ -409,7 +409,7 @@ def test_a_run_that_is_given_back_is_offered_again_soon_and_keeps_the_error_of_i
         world.advance(timedelta(seconds=1))
         assert seen == [None], "why it was given back says nothing about the attempt that runs"
         registry._tasks.pop("pay")
-        world.duetime.app.services.kind(JobKind).planner.known.cache_clear()  # as in a worker without the task
+        world.duetime.app.services.kind(JobKind)._planner.known.cache_clear()  # as in a worker without the task
         world.advance(timedelta(seconds=90))
         (run,) = world.runs()
         assert (run.status, run.attempt, run.error) == ("pending", 1, "ValueError: no such account")

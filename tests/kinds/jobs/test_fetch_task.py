@@ -112,8 +112,8 @@ def test_a_pipeline_with_it_runs_in_one_process_with_the_allowed_hosts(tmp_path:
         assert executed(app, f"fetch('{receiver.url}/page') | shorten(words=2) | echo") == Completed('"Plants All ..."')
         apart = f"fetch('{receiver.url}/page') and echo('no page at all') | shorten(words=2)"
         assert executed(app, apart) == Completed('"no page ..."')
-        assert app.kinds["job"].planner.known("fetch('x') | shorten").in_one_process  # type: ignore[attr-defined]
-        assert app.kinds["job"].planner.known(apart).in_one_process  # type: ignore[attr-defined]
+        assert app.kinds["job"]._planner.known("fetch('x') | shorten").in_one_process  # type: ignore[attr-defined]
+        assert app.kinds["job"]._planner.known(apart).in_one_process  # type: ignore[attr-defined]
         refused = executed(app, f"fetch('{receiver.url}/gone') | shorten")
         assert refused == Failed(
             "NotFetched: the page was answered with status 404; redirects are not followed", permanent=True

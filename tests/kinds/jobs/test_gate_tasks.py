@@ -14,8 +14,7 @@ import pytest
 
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput, UnknownTask
-from duetime.engine.gate import GateLook
-from duetime.engine.kind import Caller, StopReason, StopSignal, Work
+from duetime.engine.kind import Caller, GateLook, StopSignal, Work
 from duetime.engine.model import LOCAL
 from duetime.engine.outcome import Returned
 from duetime.engine.policy.claim import Claim
@@ -24,7 +23,7 @@ from duetime.engine.policy.rows import begin, new_run
 from duetime.kinds.jobs import gates as gates_module
 from duetime.kinds.jobs.builtin import LARGEST, TASKS, fetch_task
 from duetime.kinds.jobs.gate_tasks import GATE_TASKS, field, matches, tasks_of
-from duetime.kinds.jobs.gates import BoundedStop, GateFailed
+from duetime.kinds.jobs.gates import GateFailed
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.registry import Registry, Task
 from duetime.settings import Settings
@@ -327,13 +326,3 @@ def test_a_task_that_does_not_return_in_time_fails_the_gate(monkeypatch: pytest.
         thread.join(10)
     monkeypatch.setattr(gates_module, "LONGEST", 30)
     assert look(kind, "slow() | changed()").reason == FIRST_LOOK
-
-
-def test_the_stop_signal_of_a_gate_is_set_by_the_run_or_by_its_time() -> None:
-    clock, outer = SystemClock(), StopSignal()
-    stop = BoundedStop(outer, clock.monotonic() + 60)
-    assert not stop.is_set() and not stop.wait(0.001)
-    outer.set(StopReason.CANCELLED)
-    assert stop.wait() and stop.reason is StopReason.CANCELLED
-    late = BoundedStop(StopSignal(), clock.monotonic() - 1)
-    assert late.wait() and late.reason is StopReason.TIMEOUT

@@ -20,7 +20,7 @@ def give(change: Change, run: Run, *, fence: int, gift: GateGift, number: int) -
         return Writes(), True  # it belongs to somebody else by now, and its outcome will be stale
     reader = change.reader
     if gift.memory is not None:
-        gifts = [each for each in map(gift_from, reader.gate_gifts(definition.id)) if each is not None]
+        gifts = [each for each in map(gift_from, reader.gate_gifts(definition.id).values()) if each is not None]
         if state_of(gift.gate, reader.memory_of(definition.id), gifts).number != number:
             return Writes(), False
     writes = Writes(columns=[RunColumn("gate", gift.to_json(), run.id)])

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from duetime.engine.encoding import json_object
 from duetime.engine.model import Definition, Run, RunId, ScheduleId
-from duetime.engine.policy.follow_ups import told_text
+from duetime.engine.policy.follow_ups import result_text, told_text
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.policy.rows import MemoryWrite, Writes
 
@@ -43,11 +43,8 @@ class MemoryReader(Protocol):
     def memory_of(self, schedule: ScheduleId) -> StoredMemory:
         """Return what a schedule remembers of its gate and of what was told."""
 
-    def gate_gifts(self, schedule: ScheduleId) -> list[str]:
+    def gate_gifts(self, schedule: ScheduleId) -> dict[RunId, str]:
         """Return what the gate of a schedule gave to its runs that have not ended."""
-
-    def gate_gift(self, run: RunId) -> str | None:
-        """Return what its gate gave to a run."""
 
     def run_before(self, run: Run) -> Run | None:
         """Return the run of the same schedule that was due before."""
@@ -66,6 +63,11 @@ class GateGift(NamedTuple):
     """Why the gate could not be checked, so that the work is done without it."""
     is_forced: bool = False
     """Whether somebody started the run without a check of the gate."""
+
+    @property
+    def text(self) -> str:
+        """What people and agents read of it."""
+        return self.failure or result_text(self.result)
 
     def to_json(self) -> str:
         return json.dumps({name: value for name, value in self._asdict().items() if value}, ensure_ascii=False)
@@ -97,7 +99,7 @@ def state_of(gate: str, stored: StoredMemory, gifts: Iterable[GateGift]) -> Gate
 
 def remember(writes: Writes, completed: Run, reader: MemoryReader) -> None:
     """Make what a run was given the memory of its gate, because the run succeeded."""
-    gift = gift_from(reader.gate_gift(completed.id))
+    gift = gift_from(reader.gate_gifts(completed.schedule).get(completed.id))
     if gift is not None and gift.memory is not None:
         writes.further += (memory_write(completed, gift.gate, gift.number, gift.memory),)
 

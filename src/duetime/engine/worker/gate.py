@@ -10,8 +10,7 @@ from typing import Final
 from duetime.engine.clock import SECOND, Clock
 from duetime.engine.encoding import error_text, shorten_error
 from duetime.engine.errors import TRANSIENT, Refused
-from duetime.engine.gate import GateLook, Gates, gates_of
-from duetime.engine.kind import STOPPED, Kind, StopReason, Work
+from duetime.engine.kind import STOPPED, GateLook, Gates, Kind, StopReason, Work, gates_of
 from duetime.engine.outcome import Cancelled, Failed, Outcome, Returned, Skipped
 from duetime.engine.policy.gate_runs import give
 from duetime.engine.policy.gates import MOST_REMEMBERED, GateGift, digest_of

@@ -9,11 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from duetime.engine.clock import SystemClock
 from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.model import LOCAL
 from duetime.kinds.jobs.context import TaskContext
 from duetime.kinds.jobs.registry import Task
+from duetime.net.calls import CallFailed, HttpCall
 
 if TYPE_CHECKING:
+    from duetime.net.calls import HttpAnswer
     from duetime.net.client import Http
     from duetime.settings import Settings
 
@@ -37,32 +41,17 @@ class NotFetched(DuetimeError):
 
 
 def fetch(
-    url: Annotated[str, "an http or https address that anybody can reach"], *, allowed_hosts: Sequence[str] = ()
+    url: Annotated[str, "an http or https address that anybody can reach"],
+    *,
+    allowed_hosts: Sequence[str] = (),
+    http: Http | None = None,
+    patience: float = PATIENCE,
+    owner: str = LOCAL,
 ) -> str:
     """Fetches a page and returns its text; HTML is reduced to readable text. Private addresses are refused."""
-    http = open_http(allowed_hosts)
-    try:
-        return read_page(http, url)
-    finally:
-        http.close()
-
-
-def open_http(allowed_hosts: Sequence[str], connections: int = 1) -> Http:
-    from duetime.engine.clock import SystemClock
-    from duetime.net.client import Http
-    from duetime.net.ssrf_guard import Guard
-
-    return Http(SystemClock(), Guard(tuple(allowed_hosts)), connections=connections, largest=LARGEST)
-
-
-def read_page(http: Http, url: str, *, patience: float = PATIENCE) -> str:
-    """Return the text of a page."""
-    from duetime.net.client import CallFailed, HttpCall
-
-    try:
-        answer = http.send(HttpCall("GET", url, {"Accept": "text/*, application/json"}, b"", patience))
-    except CallFailed as failed:
-        raise NotFetched(failed.reason) from None
+    answer = send_get(url, allowed_hosts, http, patience, owner)
+    if isinstance(answer, CallFailed):
+        raise NotFetched(answer.reason)
     if not 200 <= answer.status < 300:
         raise NotFetched(f"the page was answered with status {answer.status}; redirects are not followed")
     content_type = answer.headers.get("content-type", "")[:1000]
@@ -70,17 +59,25 @@ def read_page(http: Http, url: str, *, patience: float = PATIENCE) -> str:
     return page_text(text) if "html" in content_type else text
 
 
-def status_of(http: Http, url: str, *, patience: float = PATIENCE) -> int:
-    """Return the status with which an address answers; 0 if it does not answer. An address that must not be called is
-    an error."""
-    from duetime.net.client import CallFailed, HttpCall
-
+def send_get(
+    url: str, allowed_hosts: Sequence[str], http: Http | None, patience: float, owner: str
+) -> HttpAnswer | CallFailed:
+    """Return the answer of an address, or why there is none. `http` is a client to use instead of a new one."""
+    client = http or guarded_http(allowed_hosts)
     try:
-        return http.send(HttpCall("GET", url, {}, b"", patience)).status
+        return client.send(HttpCall("GET", url, {"Accept": "text/*, application/json"}, b"", patience, owner=owner))
     except CallFailed as failed:
-        if failed.permanent or failed.untried:
-            raise NotFetched(failed.reason) from None
-        return 0
+        return failed
+    finally:
+        if http is None:
+            client.close()
+
+
+def guarded_http(allowed_hosts: Sequence[str], connections: int = 1) -> Http:
+    from duetime.net.client import Http
+    from duetime.net.ssrf_guard import Guard
+
+    return Http(SystemClock(), Guard(tuple(allowed_hosts)), connections=connections, largest=LARGEST)
 
 
 def charset_of(content_type: str) -> str:
@@ -195,5 +192,9 @@ def operator_tasks(backup: Callable[[], dict[str, Any]], prune: Callable[[], dic
 def fetch_task(settings: Settings) -> Task:
     """Return the task `fetch`. It runs in its own process, so that a hostile page blocks nothing and a timeout ends
     it."""
-    constants = {"allowed_hosts": list(settings.allowed_hosts)}
-    return Task(fetch, isolation="process", portable=True, constants=constants, web=True)
+    return web_task(fetch, settings)
+
+
+def web_task(function: Callable[..., Any], settings: Settings) -> Task:
+    constants = {"allowed_hosts": list(settings.allowed_hosts), "http": None, "patience": PATIENCE, "owner": LOCAL}
+    return Task(function, isolation="process", portable=True, constants=constants, web=True)

@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from duetime.engine.encoding import encode_whole
 from duetime.engine.errors import InvalidInput
+from duetime.engine.model import LOCAL
 from duetime.engine.policy.gates import FIRST_LOOK
+from duetime.kinds.jobs.builtin import PATIENCE, NotFetched, send_get, web_task
 from duetime.kinds.jobs.registry import Task
+from duetime.net.calls import CallFailed
 
 if TYPE_CHECKING:
+    from duetime.net.client import Http
     from duetime.settings import Settings
 
 _MOST_KEPT: Final = 256
@@ -113,16 +117,18 @@ def field(value: Annotated[Any, "JSON"], path: Annotated[str, "such as build.sta
 
 
 def status(
-    url: Annotated[str, "an http or https address that anybody can reach"], *, allowed_hosts: Sequence[str] = ()
+    url: Annotated[str, "an http or https address that anybody can reach"],
+    *,
+    allowed_hosts: Sequence[str] = (),
+    http: Http | None = None,
+    patience: float = PATIENCE,
+    owner: str = LOCAL,
 ) -> int:
     """Returns the status with which an address answers, such as 200; 0 if it does not answer."""
-    from duetime.kinds.jobs.builtin import open_http, status_of
-
-    http = open_http(allowed_hosts)
-    try:
-        return status_of(http, url)
-    finally:
-        http.close()
+    answer = send_get(url, allowed_hosts, http, patience, owner)
+    if isinstance(answer, CallFailed) and (answer.permanent or answer.untried):
+        raise NotFetched(answer.reason)
+    return 0 if isinstance(answer, CallFailed) else answer.status
 
 
 def files_changed(
@@ -206,9 +212,7 @@ GATE_TASKS: Final = (
 
 def tasks_of(settings: Settings) -> tuple[Task, ...]:
     """Return the tasks for gates that depend on the settings."""
-    constants = {"allowed_hosts": list(settings.allowed_hosts)}
-    tasks = (Task(status, isolation="process", portable=True, constants=constants, web=True),)
     if not settings.watch_folders:
-        return tasks
+        return (web_task(status, settings),)
     folders = {"folders": list(settings.watch_folders), "memory": None}
-    return (*tasks, Task(files_changed, gate=True, local=True, constants=folders))
+    return (web_task(status, settings), Task(files_changed, gate=True, local=True, constants=folders))

@@ -78,7 +78,7 @@ class JobKind(KindHooks):
         scheduler: Callable[[], Scheduler] | None = None,
     ) -> None:
         self.registry, self._scheduler = registry, scheduler
-        self.planner = Planner(registry)
+        self._planner = Planner(registry)
         self._limits = {"grace": grace, "patience": patience}
         self._starting = threading.Lock()
         self._async: AsyncLoop | None = None
@@ -99,14 +99,14 @@ class JobKind(KindHooks):
             raise InvalidInput(field="task", problem="must be the name of a task, or a pipeline of tasks")
         args = [] if args is None or args == [] else as_json("args", args, list)
         kwargs = {} if kwargs is None or kwargs == {} else as_json("kwargs", kwargs, dict)
-        plan = self.planner.checked(text, args, kwargs, caller)
+        plan = self._planner.checked(text, args, kwargs, caller)
         prepared = {"task": text, "args": args, "kwargs": kwargs}
         web = "task" if caller.grant is not None and any(stage.task.web for stage in plan.stages) else ""
         return Prepared(prepared, plan.stages[0].task.name, check_cron=refuse_seconds, web=web)
 
     def tasks_of(self, text: str, caller: Caller) -> list[Task]:
         """Return the task, or those of a pipeline, that a caller may schedule. Raises UnknownTask."""
-        return [stage.task for stage in self.planner.visible(text, caller).stages]
+        return [stage.task for stage in self._planner.visible(text, caller).stages]
 
     def known_work(self) -> list[str]:
         return [task.name for task in self.registry]
@@ -116,9 +116,9 @@ class JobKind(KindHooks):
             payload, _ = _decode(work.claim.definition.payload)
             if work.event is not None:
                 payload = dict(work.filled(payload, self.templates))
-            plan = self.planner.known(payload["task"])
+            plan = self._planner.known(payload["task"])
         except UnknownTask as error:
-            return self.unknown_here(work, f"{error}; start a worker with the module that registers it")
+            return self._unknown_here(work, f"{error}; start a worker with the module that registers it")
         try:
             task = plan.bare
             if task is None or task.isolation != "thread":
@@ -130,7 +130,7 @@ class JobKind(KindHooks):
             _log(work, error)
             return outcome_of(error)
 
-    def unknown_here(self, work: Work, reason: str) -> Returned:
+    def _unknown_here(self, work: Work, reason: str) -> Returned:
         """Release the run with a visible reason instead of failing it, because another worker may know the task."""
         if reason not in self._told:
             self._told.add(reason)
@@ -143,10 +143,10 @@ class JobKind(KindHooks):
             if self._gates is None:
                 from duetime.kinds.jobs.gates import GateChecks  # only schedules with a gate need it
 
-                self._gates = GateChecks(self)
+                self._gates = GateChecks(self._planner, self._unknown_here, self._call_alone)
             return self._gates
 
-    def call_alone(self, task: Task, args: list[Any], kwargs: dict[str, Any], work: Work) -> Any:
+    def _call_alone(self, task: Task, args: list[Any], kwargs: dict[str, Any], work: Work) -> Any:
         """Call one task, in a process of its own if it needs one."""
         if task.isolation == "thread":
             return self._call(task, args, kwargs, work)

@@ -17,8 +17,6 @@ from duetime.engine.model import Cause, Definition
 from duetime.engine.narrowing import may_use_web
 from duetime.engine.outcome import Cancelled, Completed, Outcome, Returned
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.follow_ups import result_text
-from duetime.engine.policy.gates import GateGift
 from duetime.engine.policy.options import ALERTS, Overlap, checked_topic
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
 from duetime.kinds.notifications.delivery import (
@@ -109,7 +107,9 @@ class NotificationKind(KindHooks):
             taken_back = work.stop.reason is StopReason.CANCELLED
             return Cancelled("taken back before it went out") if taken_back else Returned()
         payload = work.payload if work.event is None else _as_texts(work.filled(work.payload, self.templates))
-        payload = payload if work.gift is None else _with_result(payload, work.gift)
+        if work.gift is not None and (text := work.gift.text):
+            brief = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+            payload = {**payload, "message": f"{payload['message']}\n\n{brief}"}
         policy, definition = work.policy, work.claim.definition
         timeout, owner = policy.timeout, definition.owner
         patience = USUAL_PATIENCE if timeout is None else min(timeout / SECOND * _SHARE, LONGEST_PATIENCE)
@@ -175,13 +175,6 @@ class NotificationKind(KindHooks):
 def _as_texts(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message whose title and text are texts, whatever an event contains."""
     return {name: compact(value) if name in NotificationKind.templates else value for name, value in payload.items()}
-
-
-def _with_result(payload: Mapping[str, Any], gift: GateGift) -> Mapping[str, Any]:
-    """Return a message with what its gate saw, or why it was not checked, at the end."""
-    text = gift.failure or result_text(gift.result)
-    brief = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
-    return {**payload, "message": f"{payload['message']}\n\n{brief}"} if brief else payload
 
 
 def delivery_id(claim: Claim) -> str:

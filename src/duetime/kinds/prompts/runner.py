@@ -27,7 +27,7 @@ from duetime.engine.triggers.build import readable
 from duetime.engine.value_class import dataclass
 from duetime.kinds.prompts.agent import Access, Agent, AgentReply, AgentRequest, Spent
 from duetime.kinds.prompts.allowance import NOTHING_MORE, Allowance
-from duetime.kinds.prompts.framing import data_block, framed, stored_by
+from duetime.kinds.prompts.framing import data_block, event_block, framed, stored_by
 from duetime.kinds.prompts.payload import BUDGET_OF
 
 log = logging.getLogger("duetime.agents")
@@ -229,7 +229,7 @@ class Waking:
             task=definition.id,
             owner=definition.owner,
             prompt=prompt,
-            text=framed(prompt, definition, run, zone, work.event, work.gift),
+            text=framed(prompt, definition, run, zone, event_block(work.event) + data_block(work.gift)),
             stored=definition.written,
             due=run.due,
             depth=depth,
