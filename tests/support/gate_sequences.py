@@ -51,6 +51,7 @@ class Sequence:
         self.page = self.world.page = 0
         self.checked: list[ClaimedRun] = []
         self.successes: list[Any] = []
+        self.kills = 0
 
     def play(self) -> None:
         acts = [self.change, self.pass_a_minute, self.pass_a_minute, self.look, self.look, self.finish, self.kill]
@@ -87,7 +88,11 @@ class Sequence:
             self.expected.end(item.id, fails=fails)
 
     def kill(self) -> None:
-        """Let the worker die: before a look, between look and work, or after the work and before its record."""
+        """Let the worker die, with what it holds before a look or between look and work. A third time, a run that it
+        holds would be quarantined."""
+        if self.kills == 2:
+            return
+        self.kills += 1
         self.checked.clear()
         self.world.kill()
         self.line = self.world.hold()
