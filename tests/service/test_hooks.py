@@ -18,7 +18,7 @@ from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.store_interfaces import HookRow
 from duetime.security.webhook_signatures import SCHEMES
 from duetime.service.operations import hooks
-from duetime.service.operations.hooks import MOST_HOOKS, CreateHook, OneHook, RotateHook, event_name, note_deliveries
+from duetime.service.operations.hooks import MOST_HOOKS, ChangeHook, CreateHook, event_name, note_deliveries
 from duetime.service.services import Call
 from duetime.settings import Settings
 from tests.support.agent import Agent
@@ -137,7 +137,7 @@ def local(there: Site) -> Call:
 
 
 def one(there: Site, name: str) -> HookRow:
-    return hooks.show_hook(local(there), OneHook(hook=name)).value
+    return hooks.find_hook(local(there), name)
 
 
 def refused(attempt: Callable[[], object]) -> DuetimeError:
@@ -186,7 +186,7 @@ def test_the_tool_never_returns_the_secret(there: Site, scheme: str) -> None:
     assert stored.id in answer["url"] and answer["secret_page"].endswith(f"/settings/hooks/{stored.id}")
     again = agent.knows("create_hook", name=f"tool_{scheme}", scheme=scheme)
     assert "already" in again["error"]
-    secret = hooks.rotate_hook(local(there), RotateHook(hook=stored.id)).value.secret
+    secret = hooks.rotate_hook(local(there), ChangeHook(hook=stored.id)).value.secret
     listed = agent.knows("status")["hooks"]
     assert {"id": stored.id, "name": stored.name, "last_used": None} in listed and secret not in str(listed)
 
@@ -219,16 +219,16 @@ def test_a_run_of_an_agent_neither_creates_nor_changes_hooks(there: Site, caller
     before, call = one(there, "kept"), Call(there.room.services, caller, "UTC")
     for attempt in (
         lambda: hooks.create_hook(call, CreateHook(name="fresh", scheme="url")),
-        lambda: hooks.rotate_hook(call, RotateHook(hook="kept")),
-        lambda: hooks.send_test(call, OneHook(hook="kept")),
-        lambda: hooks.delete_hook(call, OneHook(hook="kept")),
+        lambda: hooks.rotate_hook(call, ChangeHook(hook="kept")),
+        lambda: hooks.send_test(call, ChangeHook(hook="kept")),
+        lambda: hooks.delete_hook(call, ChangeHook(hook="kept")),
     ):
         assert refused(attempt).code == "run_token"
     agent = Agent(there.room.services, caller, "UTC")
     assert "an agent's run" in agent.knows("create_hook", name="fresh", scheme="url")["error"]
     assert "an agent's run" in agent.knows("delete_schedule", schedule_id=before.id)["error"]
     assert one(there, "kept") == before
-    hooks.delete_hook(local(there), OneHook(hook="kept"))
+    hooks.delete_hook(local(there), ChangeHook(hook="kept"))
 
 
 @pytest.mark.parametrize("scopes", [("read",), ("delete",), ("write", "kind:job"), ("write", "agent:claude")])
@@ -242,15 +242,15 @@ def test_hooks_of_others_do_not_exist(there: Site) -> None:
     mine = hooks.create_hook(Call(there.room.services, ADA, "UTC"), CreateHook(name="mine", scheme="hmac")).value
     bob = Call(there.room.services, Caller("bob"), "UTC")
     for reference in (mine.id, "mine"):
-        for attempt in (hooks.show_hook, hooks.send_test, hooks.delete_hook):
-            assert refused(partial(attempt, bob, OneHook(hook=reference))).code == "not_found"
-        assert refused(partial(hooks.rotate_hook, bob, RotateHook(hook=reference))).code == "not_found"
+        for attempt in (hooks.send_test, hooks.delete_hook, hooks.rotate_hook):
+            assert refused(partial(attempt, bob, ChangeHook(hook=reference))).code == "not_found"
+        assert refused(partial(hooks.find_hook, bob, reference)).code == "not_found"
     page = signed_in_as(there, "bob").get(f"/settings/hooks/{mine.id}")
     assert page.status == 404 and b"mine" not in page.body
     assert hooks.hooks(bob).value == []
     operator = Call(there.room.services, Caller("root", operator=True), "UTC")
     assert mine in hooks.hooks(operator).value, "an operator sees all"
-    hooks.delete_hook(operator, OneHook(hook=mine.id))
+    hooks.delete_hook(operator, ChangeHook(hook=mine.id))
 
 
 @pytest.mark.parametrize("name", ["", "Git", "1st", "a b", "a.b", "~x", "é", "x" * 41, "*", "<b>"])
@@ -274,7 +274,7 @@ def test_a_secret_that_the_sender_issued_is_used(there: Site) -> None:
     pasted = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     made = hooks.create_hook(local(there), CreateHook(name="pasted", scheme="stripe", secret=f" {pasted}\n")).value
     assert made.secret == pasted
-    hooks.delete_hook(local(there), OneHook(hook="pasted"))
+    hooks.delete_hook(local(there), ChangeHook(hook="pasted"))
 
 
 def test_an_owner_has_a_limited_number_of_hooks(there: Site) -> None:
@@ -316,4 +316,4 @@ def test_equal_refusals_in_a_row_are_one_row(there: Site) -> None:
     rows = json.loads(one(there, "rows").deliveries)
     assert [(row["at"], row.get("count", 1)) for row in rows] == [(5, 3), (2, 1), (1, 2)]
     assert one(there, "rows").used == 2
-    note_deliveries(there.room.services, "hook_gone", notes)
+    assert refused(lambda: note_deliveries(there.room.services, "hook_gone", notes)).code == "not_found"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 from starlette.responses import Response
 
 from duetime.dashboard.request import Form, PageRequest
@@ -11,24 +9,15 @@ from duetime.dashboard.settings_page import base_address
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.service.errors import refuse
 from duetime.service.operations import hooks
-from duetime.service.operations.hooks import CreateHook, OneHook, RotateHook
+from duetime.service.operations.hooks import ChangeHook, CreateHook
 from duetime.service.presenters import View
 from duetime.service.vocabulary import HookRow
-
-SCHEMES: Final = {
-    "github": "GitHub",
-    "standard": "Standard Webhooks",
-    "stripe": "Stripe",
-    "hmac": "HMAC with SHA-256",
-    "url": "Secret address",
-}
 
 
 def hooks_page(request: PageRequest, *, problem: str | None = None, form: Form | None = None) -> Response:
     rows = [_view(request, each) for each in hooks.hooks(request.reader).value]
     typed = {name: "" if form is None else form.get(name) for name in ("name", "scheme", "secret")}
-    status = 200 if problem is None else 422
-    return request.render("hooks.html", status, rows=rows, schemes=SCHEMES, problem=problem, typed=typed)
+    return request.render("hooks.html", 200 if problem is None else 422, rows=rows, problem=problem, typed=typed)
 
 
 def create(request: PageRequest, form: Form) -> Response:
@@ -47,38 +36,35 @@ def _with_secret(request: PageRequest, hook: HookRow, *, is_pasted: bool) -> Res
     return _render(request, _view(request, hook, with_secret=True))
 
 
-def hook_page(request: PageRequest) -> Response:
-    return _render(request, _view(request, hooks.show_hook(request.reader, _hook(request)).value))
+def hook_page(request: PageRequest, problem: str | None = None) -> Response:
+    return _render(request, _view(request, hooks.find_hook(request.reader, request.http.path_params["id"])), problem)
 
 
-def _render(request: PageRequest, view: View, **more: Any) -> Response:
-    local, status = hooks.is_local(view["url"]), 422 if more else 200
-    page = request.render("hook.html", status, it=view, schemes=SCHEMES, local=local, **{"problem": None, **more})
+def _render(request: PageRequest, view: View, problem: str | None = None) -> Response:
+    page = request.render("hook.html", 200 if problem is None else 422, it=view, problem=problem)
     page.headers["Cache-Control"] = "no-store"
     return page
 
 
 def act(request: PageRequest, form: Form) -> Response:
-    one, call = _hook(request), request.call
-    match request.http.path_params["action"]:
+    secret, action = form.get("secret").strip() or None, request.http.path_params["action"]
+    change = ChangeHook(hook=request.http.path_params["id"], secret=secret)
+    match action:
         case "rotate":
-            change = RotateHook(hook=one.hook, secret=form.get("secret").strip() or None)
             try:
-                return _with_secret(request, hooks.rotate_hook(call, change).value, is_pasted=change.secret is not None)
+                return _with_secret(
+                    request, hooks.rotate_hook(request.call, change).value, is_pasted=secret is not None
+                )
             except InvalidInput as error:
-                return _render(request, _view(request, hooks.show_hook(call, one).value), problem=error.message)
+                return hook_page(request, error.message)
         case "test":
-            hooks.send_test(call, one)
-            return request.redirect(f"/settings/hooks/{one.hook}", did="reported")
+            hooks.send_test(request.call, change)
+            return request.redirect(f"/settings/hooks/{change.hook}", did="reported")
         case "delete":
-            hooks.delete_hook(call, one)
+            hooks.delete_hook(request.call, change)
             return request.redirect("/settings/hooks", did="hook_deleted")
         case _:
             raise refuse("not_found", "There is no such page.")
-
-
-def _hook(request: PageRequest) -> OneHook:
-    return OneHook(hook=request.http.path_params["id"])
 
 
 def _view(request: PageRequest, hook: HookRow, *, with_secret: bool = False) -> View:

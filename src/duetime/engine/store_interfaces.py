@@ -97,20 +97,17 @@ class Revocation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HookRow:
-    """An address at which another service reports events, with the secret that it signs them with."""
+    """An address at which another service reports events. The secret is empty until a person asks for one; the name is
+    the first part of the names of its events; the latest deliveries, newest first, are JSON."""
 
     id: str
     owner: str
     name: str
-    """The first part of the names of its events."""
     scheme: str
     secret: str = field(repr=False)
-    """Empty until a person asks for one."""
     created: Instant
     used: Instant | None
-    """When it last accepted a delivery."""
     deliveries: str
-    """The latest deliveries, the newest first, as JSON."""
 
 
 class Hooks(Protocol):
@@ -124,11 +121,11 @@ class Hooks(Protocol):
     def hooks(self, owner: str | None, limit: int) -> list[HookRow]:
         """Return the hooks of an owner, or of all owners, in the order of their names."""
 
-    def change_hook(self, id: str, change: Callable[[HookRow], HookRow]) -> HookRow | None:
-        """* Change the secret, `used` and the deliveries of a hook under its lock; None if there is none."""
+    def change_hook(self, id: str, change: Callable[[HookRow], HookRow]) -> HookRow:
+        """* Change the secret, `used` and the deliveries of a hook under its lock. Raises NotFound."""
 
-    def delete_hook(self, id: str) -> bool:
-        """* Return whether there was one."""
+    def delete_hook(self, id: str) -> None:
+        """* Delete a hook, if there is one."""
 
 
 class Revocations(Protocol):

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 from urllib.parse import parse_qsl
 
+import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -35,7 +36,7 @@ MOST_KNOWN: Final = 1000
 COLLECTED_FOR: Final = 0.5
 """Seconds for which deliveries are collected, so that many of them are noted in one write."""
 _ID: Final = re.compile(r"hook_[0-9a-f]{32}")
-_FORM: Final = "application/x-www-form-urlencoded"
+_GONE: Final = "There is no such hook."
 
 
 class Receiver:
@@ -76,26 +77,23 @@ class Receiver:
             read, hook = self._monotonic(), await self._limits.run(owner, look) if _ID.fullmatch(id) else None
             if hook is None:
                 self._known.pop(id, None)
-                raise refuse("not_found", "There is no such hook.")
+                raise refuse("not_found", _GONE)
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             self._known[id] = hook, read
         return hook
 
     async def _store_event(self, request: Request, hook: HookRow, now: Instant) -> View:
-        secret = request.path_params.get("secret", "")
-        if hook.secret and not hmac.compare_digest(
-            secret.encode(), (hook.secret if hook.scheme == "url" else "").encode()
-        ):
-            raise refuse("not_found", "There is no such hook.")
+        secret, own = request.path_params.get("secret", ""), hook.secret if hook.scheme == "url" else ""
+        if hook.secret and not hmac.compare_digest(secret.encode(), own.encode()):
+            raise refuse("not_found", _GONE)
         headers, body = dict(request.headers), await request.body()
         key = verify(hook.scheme, hook.secret, headers, body, now)
         mark_authenticated(request.scope, hook.owner)
-        data = partial(_data, headers.get("content-type", ""), body)
 
         def store_event() -> View:
-            event = event_name(hook, headers, values := data())
-            return accept(self._services, hook, key, event, values)
+            data = data_of(headers.get("content-type", ""), body)
+            return accept(self._services, hook, key, event_name(hook, headers, data), data)
 
         note = await self._limits.run(hook.owner, store_event)
         self._note(hook, {"at": now, **note})
@@ -110,21 +108,21 @@ class Receiver:
         await asyncio.sleep(COLLECTED_FOR)
         notes, self._writing = dict(self._notes), None
         self._notes.clear()
-        with suppress(DuetimeError):  # the events are stored; this is only a list to look at
-            for hook, rows in notes.items():
-                await self._limits.run(NOBODY, partial(note_deliveries, self._services, hook, list(rows)))
+        for hook, rows in notes.items():
+            with suppress(DuetimeError):  # the events are stored; this is only a list to look at
+                await anyio.to_thread.run_sync(note_deliveries, self._services, hook, list(rows))
 
 
-def _data(content_type: str, body: bytes) -> View:
+def data_of(content_type: str, body: bytes) -> View:
     """Return the data of an event: an object as it is, a form as an object, and any other body as `value` or `text`. A
     form with a `payload` has JSON in it, as GitHub sends it."""
     text = body.decode("utf-8", "replace")
-    if content_type.partition(";")[0].strip().lower() == _FORM:
-        fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=1000))
-        if "payload" not in fields:
-            return dict(fields)
-        body = fields["payload"].encode()
     try:
+        if content_type.partition(";")[0].strip().lower() == "application/x-www-form-urlencoded":
+            fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=1000))
+            if "payload" not in fields:
+                return dict(fields)
+            body = fields["payload"].encode()
         value = parse_json(body) if body.strip() else {}
     except ValueError:
         return {"text": text}

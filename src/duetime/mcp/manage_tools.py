@@ -68,7 +68,7 @@ def edited_reply(call: Call, answer: Answer[EditedSchedule]) -> Reply:
 def _change(request: type[ChangeRequest], call: Call, arguments: Arguments) -> Reply:
     id, action = str(arguments["schedule_id"]), request.action
     if action == "delete" and id.startswith(hooks.PREFIX):
-        hooks.delete_hook(call, hooks.OneHook(hook=id))
+        hooks.delete_hook(call, hooks.ChangeHook(hook=id))
         return Reply({"success": True, "schedule_id": id, "confirmation": f"Hook {id} deleted successfully"})
     changed = operations.change(call, request_of(request, arguments, schedule=id)).value
     view: dict[str, Any] = {} if action == "delete" else {"paused": action == "pause"}

@@ -13,10 +13,10 @@ from duetime.rest.requests import Given
 from duetime.rest.responses import HooksShape
 from duetime.service import answers
 from duetime.service.operations import hooks
-from duetime.service.operations.hooks import CreateHook, OneHook, RotateHook, hook_view
+from duetime.service.operations.hooks import ChangeHook, CreateHook, hook_view
 
 HookGiven: Any = model_of("HookGiven", CreateHook, Given)
-RotationGiven: Any = model_of("RotationGiven", RotateHook, Given, "hook")
+RotationGiven: Any = model_of("RotationGiven", ChangeHook, Given, "hook")
 Id = Annotated[str, Path(description="The id or name of a hook.", max_length=200)]
 routes = router("hooks")
 
@@ -31,26 +31,25 @@ def list_(call: Caller) -> Response:
 @routes.post("/hooks", status_code=201, response_model=answers.Hook, responses=problems(409, 415))
 def create(call: Caller, body: Annotated[HookGiven, Body()]) -> Response:
     """Create a hook. The secret is in this answer only."""
-    return JSONResponse(
-        hook_view(call, hooks.create_hook(call, request_of(CreateHook, body)).value, with_secret=True), 201
-    )
+    hook = hooks.create_hook(call, request_of(CreateHook, body)).value
+    return JSONResponse(hook_view(call, hook, with_secret=True), 201)
 
 
 @routes.post("/hooks/{id}/rotate", response_model=answers.Hook, responses=problems(404, 415))
 def rotate(call: Caller, id: Id, body: Annotated[RotationGiven, Body()]) -> Response:
     """Replace the secret. The new one is in this answer only; the old one is refused from now on."""
-    rotated = hooks.rotate_hook(call, request_of(RotateHook, body, hook=id)).value
-    return JSONResponse(hook_view(call, rotated, with_secret=True))
+    hook = hooks.rotate_hook(call, request_of(ChangeHook, body, hook=id)).value
+    return JSONResponse(hook_view(call, hook, with_secret=True))
 
 
 @routes.post("/hooks/{id}/test", status_code=202, response_model=answers.Hook, responses=problems(404))
 def test(call: Caller, id: Id) -> Response:
     """Report the event NAME.test, to which schedules can listen."""
-    return JSONResponse(hook_view(call, hooks.send_test(call, OneHook(hook=id)).value), 202)
+    return JSONResponse(hook_view(call, hooks.send_test(call, ChangeHook(hook=id)).value), 202)
 
 
 @routes.delete("/hooks/{id}", status_code=204, responses=problems(404))
 def delete(call: Caller, id: Id) -> Response:
     """Delete a hook. Its events stay."""
-    hooks.delete_hook(call, OneHook(hook=id))
+    hooks.delete_hook(call, ChangeHook(hook=id))
     return Response(status_code=204)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import astuple
 
-from duetime.engine.errors import Conflict, LimitReached
+from duetime.engine.errors import Conflict, LimitReached, NotFound
 from duetime.engine.store_interfaces import HookRow, Hooks
 from duetime.stores.records import RecordsMixin
 
@@ -24,22 +24,21 @@ class HooksMixin(RecordsMixin, Hooks):
             tx.rows("insert_hook", *astuple(hook))
 
     def hook(self, id: str) -> HookRow | None:
-        rows = self._named("hook", id)
-        return HookRow(*rows[0]) if rows else None
+        return next((HookRow(*row) for row in self._named("hook", id)), None)
 
     def hooks(self, owner: str | None, limit: int) -> list[HookRow]:
         rows = self._named("hooks", limit) if owner is None else self._named("hooks_of", owner, limit)
         return [HookRow(*row) for row in rows]
 
-    def change_hook(self, id: str, change: Callable[[HookRow], HookRow]) -> HookRow | None:
+    def change_hook(self, id: str, change: Callable[[HookRow], HookRow]) -> HookRow:
         with self._write() as tx:
             rows = tx.rows("lock_hook", id)
             if not rows:
-                return None
+                raise NotFound("There is no such hook.")
             hook = change(HookRow(*rows[0]))
             tx.rows("update_hook", hook.secret, hook.used, hook.deliveries, id)
         return hook
 
-    def delete_hook(self, id: str) -> bool:
+    def delete_hook(self, id: str) -> None:
         with self._write() as tx:
-            return bool(tx.rows("delete_hook", id))
+            tx.rows("delete_hook", id)

@@ -8,7 +8,7 @@ from typing import Annotated
 from duetime.security.webhook_signatures import SCHEMES
 from duetime.service.operations import hooks
 from duetime.service.operations.declaration import Answer
-from duetime.service.operations.hooks import CreateHook, OneHook, RotateHook, hook_view
+from duetime.service.operations.hooks import ChangeHook, CreateHook, hook_view
 from duetime.service.vocabulary import HookRow
 from duetime.terminal import output
 from duetime.terminal.completion import one_of
@@ -17,30 +17,26 @@ from duetime.terminal.output import plural
 from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option
 
 Name = Annotated[str, argument("NAME", "Its id or name.")]
+Scheme = Annotated[str, option("--scheme NAME", f"How the sender signs: {', '.join(SCHEMES)}.", **one_of(*SCHEMES))]
 Pasted = Annotated[bool, option("--secret-stdin", "Read the secret that the sender issued from standard input.")]
+NewName = Annotated[str, argument("NAME", "First part of the names of its events, such as github.")]
 
 commands = group("Hooks: addresses at which other services report events.")
 
 
 @commands.command(cls=PlainCommand, epilog="duetime hook create github --scheme github")
-def create(
-    name: Annotated[str, argument("NAME", "First part of the names of its events, such as github.")],
-    scheme: Annotated[str, option("--scheme NAME", f"How the sender signs: {', '.join(SCHEMES)}.", **one_of(*SCHEMES))],
-    secret_stdin: Pasted = False,
-    db: Db = None,
-    json_: Json = False,
-) -> None:
+def create(name: NewName, scheme: Scheme, secret_stdin: Pasted = False, db: Db = None, json_: Json = False) -> None:
     """Create a hook, and print its address and its secret. The secret is shown only now."""
     with opened(db) as app:
-        answer = hooks.create_hook(app.call, CreateHook(name=name, scheme=scheme, secret=_pasted(secret_stdin)))
-        _print(app, answer, json_)
+        request = CreateHook(name=name, scheme=scheme, secret=_pasted(secret_stdin))
+        _print(app, hooks.create_hook(app.call, request), json_)
 
 
 @commands.command(cls=PlainCommand)
 def rotate(name: Name, secret_stdin: Pasted = False, db: Db = None, json_: Json = False) -> None:
     """Replace the secret of a hook, and print the new one. The old one is refused from now on."""
     with opened(db) as app:
-        _print(app, hooks.rotate_hook(app.call, RotateHook(hook=name, secret=_pasted(secret_stdin))), json_)
+        _print(app, hooks.rotate_hook(app.call, ChangeHook(hook=name, secret=_pasted(secret_stdin))), json_)
 
 
 def _pasted(is_pasted: bool) -> str | None:
@@ -57,25 +53,23 @@ def _print(app: Application, answer: Answer[HookRow], json_: bool) -> None:
 
 @commands.command("list", cls=ReadCommand)
 def list_(db: Db = None, json_: Json = False) -> None:
-    """List hooks with their latest delivery."""
+    """List hooks with the time of their latest delivery."""
     with opened(db) as app:
         views = [hook_view(app.call, each) for each in hooks.hooks(app.call).value]
     if json_:
         output.print_json({"hooks": views})
         return
-    latest = [next(iter(each["deliveries"]), None) for each in views]
-    texts = [f"{each['at']} {each.get('event') or each['error']}" if each else "-" for each in latest]
-    rows = [[each["name"], each["scheme"], each["url"], text] for each, text in zip(views, texts, strict=True)]
-    if rows:
-        output.table(["NAME", "SCHEME", "ADDRESS", "LATEST"], rows, fold=True)
-    output.say(f"{plural(len(rows), 'hook')}." if rows else "No hooks. `duetime hook create` makes one.")
+    if views:
+        rows = [[each["name"], each["scheme"], each["url"], each["last_used"] or "-"] for each in views]
+        output.table(["NAME", "SCHEME", "ADDRESS", "LAST USED"], rows, fold=True)
+    output.say(f"{plural(len(views), 'hook')}." if views else "No hooks. `duetime hook create` makes one.")
 
 
 @commands.command(cls=PlainCommand)
 def test(name: Name, db: Db = None, json_: Json = False) -> None:
     """Report the event NAME.test, as if it had arrived. Schedules that listen to it run."""
     with opened(db) as app:
-        view = hook_view(app.call, hooks.send_test(app.call, OneHook(hook=name)).value)
+        view = hook_view(app.call, hooks.send_test(app.call, ChangeHook(hook=name)).value)
     output.print_result(json_, view, f"Reported {view['deliveries'][0]['event']}.")
 
 
@@ -83,5 +77,5 @@ def test(name: Name, db: Db = None, json_: Json = False) -> None:
 def delete(name: Name, db: Db = None, json_: Json = False) -> None:
     """Delete a hook. Its events stay."""
     with opened(db) as app:
-        hook = hooks.delete_hook(app.call, OneHook(hook=name)).value
+        hook = hooks.delete_hook(app.call, ChangeHook(hook=name)).value
     output.print_result(json_, {"deleted": hook.id}, f"Deleted the hook {hook.name}.")

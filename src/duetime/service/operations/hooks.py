@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Final
-from urllib.parse import urlsplit
 
 from duetime.engine.actor import RUN, TOKEN, Actor
 from duetime.engine.errors import InvalidInput
@@ -30,47 +29,34 @@ MOST_HOOKS: Final = 100
 MOST_DELIVERIES: Final = 20
 """Number of deliveries that are kept of each hook."""
 PREFIX: Final = "hook_"
-HIDDEN: Final = "***"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _TYPE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,58}")
+_LOCAL: Final = re.compile(r"//(localhost|127\.0\.0\.1|\[::1\])")
 _NO_SERVER: Final = "No server receives deliveries: start `duetime serve`."
 _LOCAL_ONLY: Final = "Only this machine reaches this address: senders elsewhere need a relay or a tunnel."
 _SECRET = Field("The secret that the sender issued; without it, a new one is made.", max_length=200)
+_SCHEME = (
+    "How the sender proves itself: by GitHub's signature, by that of Standard Webhooks or of Stripe, by an HMAC with"
+    " SHA-256 of the body in any header for signatures, or by a secret address."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateHook(OperationRequest):
     """A new hook."""
 
-    name: Annotated[
-        str,
-        Field("First part of the names of its events, such as `github`.", brief="Such as github.", max_length=40),
-    ]
-    scheme: Annotated[
-        str,
-        Field(
-            "How the sender proves itself: by GitHub's signature, by that of Standard Webhooks or of Stripe, by an HMAC"
-            " with SHA-256 of the body in any header for signatures, or by a secret address.",
-            brief="How it signs.",
-            choices=SCHEMES,
-        ),
-    ]
+    name: Annotated[str, Field("First part of its events' names, such as github.", "Such as github.", max_length=40)]
+    scheme: Annotated[str, Field(_SCHEME, brief="How it signs.", choices=SCHEMES)]
     secret: Annotated[str | None, _SECRET] = None
     has_secret: bool = True
     """Whether it gets a secret at once. Otherwise nothing is accepted until somebody asks for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneHook(OperationRequest):
-    """A hook."""
+class ChangeHook(OperationRequest):
+    """A hook, and a new secret for it. The old one is not accepted any more."""
 
     hook: Annotated[str, Field("Its id or name.", max_length=200)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RotateHook(OneHook):
-    """A new secret for a hook. The old one is not accepted any more."""
-
     secret: Annotated[str | None, _SECRET] = None
 
 
@@ -94,37 +80,31 @@ def hooks(call: Call) -> Answer[list[HookRow]]:
     return Answer(call.scheduler.store.hooks(owner, limit), notes=_notes(call))
 
 
-def show_hook(call: Call, request: OneHook) -> Answer[HookRow]:
+def find_hook(call: Call, reference: str) -> HookRow:
     """Return a hook of the caller by its id or name."""
     check(call.caller.scopes)
-    store, reference, owner = call.scheduler.store, request.hook, call.caller.owner
+    store, owner = call.scheduler.store, call.caller.owner
     named = (each for each in store.hooks(owner, MOST_HOOKS) if each.name == reference)
     hook = store.hook(reference) if reference.startswith(PREFIX) else next(named, None)
     if hook is None or (hook.owner != owner and not call.caller.operator):
         raise refuse("not_found", "There is no hook with this id or name; a list of hooks shows those that exist.")
-    return Answer(hook)
+    return hook
 
 
-def rotate_hook(call: Call, request: RotateHook) -> Answer[HookRow]:
+def rotate_hook(call: Call, request: ChangeHook) -> Answer[HookRow]:
     """Replace the secret of a hook, or make its first one."""
     _check(call, WRITE)
-    hook = show_hook(call, request).value
+    hook = find_hook(call, request.hook)
     secret = _secret_of(hook.scheme, request)
-    return Answer(_existing(call.scheduler.store.change_hook(hook.id, lambda each: replace(each, secret=secret))))
+    return Answer(call.scheduler.store.change_hook(hook.id, lambda each: replace(each, secret=secret)))
 
 
-def delete_hook(call: Call, request: OneHook) -> Answer[HookRow]:
+def delete_hook(call: Call, request: ChangeHook) -> Answer[HookRow]:
     """Delete a hook. Events that it reported stay."""
     _check(call, DELETE)
-    hook = show_hook(call, request).value
+    hook = find_hook(call, request.hook)
     call.scheduler.store.delete_hook(hook.id)
     return Answer(hook)
-
-
-def _existing(hook: HookRow | None) -> HookRow:
-    if hook is None:
-        raise refuse("not_found", "The hook was deleted meanwhile.")
-    return hook
 
 
 def _check(call: Call, action: str) -> None:
@@ -137,7 +117,7 @@ def _check(call: Call, action: str) -> None:
         raise refuse("scope", "hooks set off schedules of every kind; use a token without scopes for kinds or agents")
 
 
-def _secret_of(scheme: str, request: CreateHook | RotateHook) -> str:
+def _secret_of(scheme: str, request: CreateHook | ChangeHook) -> str:
     return new_secret(scheme) if request.secret is None else check_secret(scheme, request.secret.strip())
 
 
@@ -147,24 +127,17 @@ def address(call: Call) -> str:
     return "" if publication is None else publication.url
 
 
-def is_local(url: str) -> bool:
-    return urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
-
-
 def _notes(call: Call) -> list[str]:
     base = address(call)
-    return [_LOCAL_ONLY] if is_local(base) else [] if base else [_NO_SERVER]
+    return [_LOCAL_ONLY] if _LOCAL.search(base) else [] if base else [_NO_SERVER]
 
 
 def hook_view(call: Call, hook: HookRow, *, with_secret: bool = False, base: str | None = None) -> View:
     """Return what is shown of a hook. `base` is the address of the server."""
-    path = f"/hooks/{hook.id}" + (f"/{hook.secret if with_secret else HIDDEN}" if hook.scheme == "url" else "")
-    return {
-        "id": hook.id,
-        "name": hook.name,
-        "scheme": hook.scheme,
+    path = f"/hooks/{hook.id}" + (f"/{hook.secret if with_secret else '***'}" if hook.scheme == "url" else "")
+    view = {name: getattr(hook, name) for name in ("id", "name", "scheme", "owner")}
+    return view | {
         "url": f"{address(call) if base is None else base}{path}",
-        "owner": hook.owner,
         "created": instant_view(hook.created, call.zone),
         "last_used": instant_view(hook.used, call.zone),
         "has_secret": bool(hook.secret),
@@ -194,16 +167,14 @@ def event_name(hook: HookRow, headers: Mapping[str, str], data: View) -> str:
     return f"{hook.name}.{type_}" if isinstance(type_, str) and _TYPE.fullmatch(type_) else hook.name
 
 
-def note_deliveries(services: Services, hook: str, notes: Sequence[View]) -> HookRow | None:
+def note_deliveries(services: Services, hook: str, notes: Sequence[View]) -> HookRow:
     """Add deliveries, the oldest first, to the latest ones of a hook; equal refusals in a row are one with a count."""
 
     def add(each: HookRow) -> HookRow:
         rows = json.loads(each.deliveries)
         for note in notes:
-            if rows and "error" in note and rows[0].get("error") == note["error"]:
-                rows[0] = note | {"count": rows[0].get("count", 1) + 1}
-            else:
-                rows.insert(0, note)
+            is_equal = bool(rows) and "error" in note and rows[0].get("error") == note["error"]
+            rows[: int(is_equal)] = [note | ({"count": rows[0].get("count", 1) + 1} if is_equal else {})]
         rows.sort(key=lambda row: -row["at"])
         used = max((note["at"] for note in notes if "event" in note), default=each.used)
         return replace(each, used=used, deliveries=json.dumps(rows[:MOST_DELIVERIES]))
@@ -211,9 +182,9 @@ def note_deliveries(services: Services, hook: str, notes: Sequence[View]) -> Hoo
     return services.scheduler.store.change_hook(hook, add)
 
 
-def send_test(call: Call, request: OneHook) -> Answer[HookRow]:
+def send_test(call: Call, request: ChangeHook) -> Answer[HookRow]:
     """Report the event NAME.test. Schedules that listen to it run."""
     _check(call, WRITE)
-    hook = show_hook(call, request).value
+    hook = find_hook(call, request.hook)
     note = {"at": call.now, **accept(call.services, hook, None, f"{hook.name}.test", {"test": True})}
-    return Answer(_existing(note_deliveries(call.services, hook.id, [note])))
+    return Answer(note_deliveries(call.services, hook.id, [note]))
