@@ -82,6 +82,7 @@ BODIES: dict[str, Any] = {
     "/api/v1/dead/{verb}": {},
     "/api/v1/attention/{mark}": {"ids": [1]},
     "/api/v1/inbox/{mark}": {"all": True},
+    "/api/v1/events": {"event": "deploy.done"},
     "/api/v1/hooks": {"name": "github", "scheme": "github"},
     "/api/v1/hooks/{id}/rotate": {},
     "/v2/batch": [{"destination": "https://example.org/", "body": "x"}],
