@@ -9,6 +9,7 @@ import pytest
 
 from duetime.engine.errors import InvalidInput
 from duetime.service.operations.create import CreateSchedule, create
+from duetime.service.operations.schedules import ListSchedules, list_schedules
 from duetime.service.presenters import reads_as
 from tests.support.stage import Stage
 
@@ -99,3 +100,13 @@ def test_options_say_the_same_as_phrases(both: Stage) -> None:
         assert reads_as(created.schedule.definition.trigger).startswith(words)
     with pytest.raises(InvalidInput, match="on: 'not an event at all' is no event"):
         create(call, CreateSchedule("job", {"task": "echo"}, {"on": "not an event at all"}))
+
+
+def test_what_waits_for_an_event_comes_last_in_a_list_by_time(both: Stage) -> None:
+    job(both, "backup", when="every hour"), job(both, "upload", when="after backup ends")
+    job(both, "deploy", when="on push.done"), job(both, "nightly", when="every day at 3")
+    page = list_schedules(both.ada.call, ListSchedules(order="next", limit=3)).value
+    names = [each.definition.name for each in page.items]
+    rest = list_schedules(both.ada.call, ListSchedules(order="next", cursor=page.cursor)).value.items
+    assert names == ["backup", "nightly", "upload"] and [each.definition.name for each in rest] == ["deploy"]
+    assert [each["name"] for each in both.ada.knows("list_upcoming")["upcoming"]][:1] == ["backup"]

@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from duetime.dashboard import (
     dead_letters,
+    events_page,
     home,
     hooks_page,
     run_page,
@@ -80,6 +81,7 @@ def web_routes(context: WebContext, browsers: Browsers) -> list[BaseRoute]:
         act("/dead-letters", dead_letters.change_dead_letters),
         show("/settings", settings_page.settings_page),
         act("/settings", settings_page.change_settings),
+        show("/settings/events", events_page.events_page),
         show("/settings/hooks", hooks_page.hooks_page),
         act("/settings/hooks", hooks_page.create),
         show("/settings/hooks/{id}", hooks_page.hook_page),

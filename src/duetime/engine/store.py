@@ -134,6 +134,7 @@ class ScheduleQuery:
     changed_since: Instant | None = None  # created or changed by people at or after this instant
     by_time: bool = False  # by the next instant or, if it has none, the last; paused and broken schedules come last
     firing: bool = False  # only schedules that will fire, in the order of starts; cheap however many there are
+    with_events: bool = False  # with `firing`: also schedules that wait for an event; they come last
     order_by: str = ""  # "name" or "last_run" instead of the order of creation; `newest_first` reverses it
     follow_ups: bool = True  # False: without the one-off messages that runs created when they ended
     newest_first: bool = False

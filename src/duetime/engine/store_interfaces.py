@@ -327,6 +327,9 @@ class Events(Protocol):
     def has_listeners(self, owner: str, name: str) -> bool:
         """Return whether an owner has a schedule that waits for events of this name."""
 
+    def runs_of_event(self, event: EventRow, limit: int) -> list[Run]:
+        """Return the runs that an event started, of schedules that still listen to it."""
+
     def listening(self, owner: str | None, limit: int) -> list[Schedule]:
         """Return active schedules of an owner, or of all owners, that wait for events."""
 

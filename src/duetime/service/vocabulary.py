@@ -4,8 +4,10 @@ times and zones are written. Interfaces import them from here, and from the engi
 from __future__ import annotations
 
 from duetime.engine.actor import is_agents
+from duetime.engine.encoding import json_object
 from duetime.engine.model import (
     DISMISSABLE,
+    ENDED,
     LIVE,
     OVER,
     Cause,
@@ -29,8 +31,8 @@ from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import describe
 
 __all__ = [
-    "DISMISSABLE", "LIVE", "OVER", "Cause", "Definition", "Health", "HookRow", "Page", "PeriodCount", "Progress",
-    "ReadTime", "Run", "RunStatus", "Schedule", "ScheduleState", "Timing", "Trace", "WorkerRow", "clock_local",
-    "describe", "executed", "first_start", "format_local", "is_agents", "iso_local", "known_zone", "names_limit",
-    "status_of", "was_given_back",
+    "DISMISSABLE", "ENDED", "LIVE", "OVER", "Cause", "Definition", "Health", "HookRow", "Page", "PeriodCount",
+    "Progress", "ReadTime", "Run", "RunStatus", "Schedule", "ScheduleState", "Timing", "Trace", "WorkerRow",
+    "clock_local", "describe", "executed", "first_start", "format_local", "is_agents", "iso_local", "json_object",
+    "known_zone", "names_limit", "status_of", "was_given_back",
 ]  # fmt: skip

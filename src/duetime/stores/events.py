@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.errors import InvalidInput, LimitReached
-from duetime.engine.model import ENDED, EventRow, NewEvent, Schedule, ScheduleId
+from duetime.engine.model import ENDED, EVENT_CAUSE, EventRow, NewEvent, Run, Schedule, ScheduleId
 from duetime.engine.policy.arrivals import Arrivals, without
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rows import RunEvent
@@ -203,6 +203,17 @@ class EventsMixin(IncidentsMixin, Events):
         source, order = self._listeners_source
         parts = {"source": source, "order": order, "event": self._event_of_trigger, "listens": self._listens}
         return _LISTENERS.format(names=marks(names), **parts)
+
+    def runs_of_event(self, event: EventRow, limit: int) -> list[Run]:
+        from duetime.engine.triggers.event import names_for
+
+        names = names_for(event.name)
+        statement = (
+            "SELECT r.* FROM schedules s JOIN runs r ON r.schedule = s.id AND r.due = ? AND r.cause = ?"  # noqa: S608
+            f" WHERE s.owner = ? AND {self._event_of_trigger} IN ({marks(names)}) AND {self._listens} LIMIT ?"
+        )
+        values = [event.at, f"{EVENT_CAUSE}{event.id}", event.owner, *names, limit]
+        return [Run._make(row) for row in self._rows(whole_rows(statement), values)]
 
     def listening(self, owner: str | None, limit: int) -> list[Schedule]:
         source, order = self._listeners_source

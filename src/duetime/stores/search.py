@@ -177,7 +177,7 @@ def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where
     else:
         raise InvalidInput(f"Unknown status: {query.status}", field="status")
     if query.firing:
-        where.add("p.state = 'active' AND p.next < ?", NO_TIME)
+        where.add("p.state = 'active' AND p.next <= ?", NO_TIME if query.with_events else NO_TIME - 1)
     if query.order_by == "name" and query.status is not None:
         where.add(NOT_DELETED)  # as in the index by name
     if not query.follow_ups:

@@ -34,7 +34,7 @@ _BY_STATE: Final = ("active", "resting", "over")
 ORDERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "newest": {"newest_first": True},
     "oldest": {},
-    "next": {"firing": True},
+    "next": {"firing": True, "with_events": True},
     "time": {"by_time": True},
     "name": {"order_by": "name"},
     "-name": {"order_by": "name", "newest_first": True},

@@ -1,0 +1,43 @@
+"""The events that arrived, with what they started."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from duetime.dashboard.request import PageRequest
+from duetime.service.masking import masked
+from duetime.service.operations.events import CausingEvent, RecentEvents, recent_events
+from duetime.service.presenters import View, instant_view
+from duetime.service.vocabulary import ENDED, json_object
+
+_LIMIT = 30
+_SHOWN = 300
+"""Maximum number of characters of an event's data in the list."""
+
+
+def events_page(request: PageRequest) -> Response:
+    name, before = request.parameter("name") or None, request.parameter("before")
+    number = int(before) if before.isdecimal() and len(before) < 19 else None
+    events = recent_events(request.reader, RecentEvents(before=number, name=name, limit=_LIMIT)).value
+    last = events[-1].event.id if len(events) == _LIMIT else None
+    chosen = {} if name is None else {"name": name}
+    older = None if last is None else f"/settings/events?{urlencode({'before': last, **chosen})}"
+    return request.render("events.html", rows=[_view(request, each) for each in events], name=name, older=older)
+
+
+def _view(request: PageRequest, cause: CausingEvent) -> View:
+    event, runs = cause
+    text, about = masked(event.data), json_object(event.data) or {}
+    end = f"end of {masked(str(about.get('name')))}, which {about.get('status')}"
+    return {
+        "id": event.id,
+        "name": event.name,
+        "end": end if event.name.startswith(ENDED) else None,
+        "owner": event.owner,
+        "at": instant_view(event.at, request.zone),
+        "data": f"{text[:_SHOWN]}…" if len(text) > _SHOWN else text,
+        "runs": [{"id": run.id, "name": masked(run.name), "status": run.status} for run in runs],
+        "waits": event.reached is not None,
+    }
