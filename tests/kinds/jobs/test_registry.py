@@ -78,7 +78,7 @@ def test_a_base_is_found_and_comes_first() -> None:
     base.task(name="echo")(report)
     found = registry.get("echo")
     assert found is not None and found.function is report
-    assert [each.name for each in registry] == ["echo", "shorten"] and len(registry) == 2
+    assert [each.name for each in registry] == ["echo", "event", "shorten"] and len(registry) == 3
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_a_description_for_agents() -> None:
 
 def test_operators_see_more() -> None:
     registry = Registry((*TASKS, *operator_tasks(lambda: {}, lambda: {})))
-    assert [each["name"] for each in registry.describe(ANYBODY)] == ["echo", "shorten"]
-    assert len(registry.describe(OPERATOR)) == 4
+    assert [each["name"] for each in registry.describe(ANYBODY)] == ["echo", "event", "shorten"]
+    assert len(registry.describe(OPERATOR)) == 5
     assert registry.visible("prune_history", ANYBODY) is None
     assert registry.visible("prune_history", OPERATOR) is not None
 
