@@ -14,6 +14,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import LOCAL, Schedule
 from duetime.engine.policy.follow_ups import NOTHING_TO_TELL
 from duetime.engine.policy.gates import GateGift
+from duetime.http.metrics import Tallies
 from duetime.kinds import load_specs
 from duetime.kinds.jobs.registry import Registry
 from duetime.kinds.prompts.framing import data_block, framed
@@ -28,6 +29,7 @@ from duetime.settings import Settings
 from duetime.testing import Simulation
 from tests.support.notifying import START
 from tests.support.receiver import Receiver
+from tests.support.unreliable import Line
 
 GATE = "page() | changed()"
 
@@ -159,3 +161,17 @@ def test_credentials_in_a_gate_are_masked_and_kept_by_an_edit(world: World) -> N
         world.call, EditSchedule(schedule=schedule, policy={"only_if": masked, "max_attempts": 2})
     ).value.schedule
     assert json.loads(edited.definition.policy)["only_if"] == gate
+
+
+def test_metrics_forget_a_run_whose_row_was_added_to_the_one_before_it(world: World) -> None:
+    world.add("job", {"task": "see"})
+    world.poll("first")
+    world.simulation.worker.executor = line = Line(1)
+    world.poll("first")
+    store = world.call.scheduler.store
+    tallies = Tallies(store, world.simulation.clock)
+    assert len(tallies._alive) == 1
+    world.simulation.worker.execute(line.items.pop())
+    world.simulation.worker.record_and_claim()
+    tallies.look(store.living())
+    assert not tallies._alive and [run.number for run in world.simulation.runs()] == [2]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -102,6 +104,16 @@ def test_the_last_run_that_max_runs_allows_may_be_skipped_and_the_schedule_goes_
     assert world.stored().progress.state == ScheduleState.ACTIVE
     assert world.poll("b") == ["b"]
     assert world.stored().progress.state == ScheduleState.ENDED
+
+
+@pytest.mark.parametrize("end", [changes.cancel, changes.delete])
+def test_a_schedule_that_ends_during_the_look_does_not_go_on(store: BaseStore, end: Callable[..., Any]) -> None:
+    world = GateWorld(store, max_runs=1)
+    line = world.hold()
+    world.tick()
+    store.change(world.schedule, world.clock.now(), end)
+    assert not world.check(line.items.pop())
+    assert world.stored().progress.next is None and world.stored().progress.active == 0
 
 
 def _policy(**options: object) -> str:

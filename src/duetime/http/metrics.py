@@ -105,8 +105,11 @@ class Tallies:
         part."""
         gone = sorted(self._alive.keys() - alive)
         for begin in range(0, len(gone), _CHUNK):
-            query = RunQuery(ids=tuple(gone[begin : begin + _CHUNK]), limit=_CHUNK, count_to=0)
-            for run in self._store.runs(query).items:
+            ids = gone[begin : begin + _CHUNK]
+            runs = self._store.runs(RunQuery(ids=tuple(ids), limit=_CHUNK, count_to=0)).items
+            for merged in set(ids) - {run.id for run in runs}:  # a skip whose row was added to the one before it
+                del self._alive[merged]
+            for run in runs:
                 if run.status not in LIVE:
                     first = first_start(run, self._store.attempts(run.id) if run.attempt > 1 else [])
                     self._sums.add(tally_of(run, first), begun_before=self._alive.pop(run.id))

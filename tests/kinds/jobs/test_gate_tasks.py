@@ -219,6 +219,14 @@ def test_an_agent_that_may_not_use_the_web_has_no_fetch_in_a_gate(kind: JobKind)
             kind.gates.check(f"{task}('https://example.org') | changed()", AGENT)
 
 
+def test_a_token_without_the_scope_for_jobs_has_only_the_tasks_of_duetime(kind: JobKind) -> None:
+    caller = Caller("ada", scopes=("kind:prompt",))
+    kind.gates.check("fetch('https://example.org') | changed()", caller)
+    with pytest.raises(InvalidInput, match="no scope for jobs, so not for value"):
+        kind.gates.check("value() | changed()", caller)
+    kind.gates.check("value() | changed()", Caller("ada", scopes=("kind:prompt", "kind:job")))
+
+
 def test_a_worker_without_the_task_returns_the_run(kind: JobKind) -> None:
     returned = kind.gates.look("elsewhere() | changed()", None, work())
     assert isinstance(returned, Returned) and "Unknown task: elsewhere, in only_if" in str(returned.reason)

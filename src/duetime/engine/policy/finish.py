@@ -177,7 +177,8 @@ def discount(writes: Writes, held: HeldRun, policy: Policy, now: Instant) -> Non
     """Take back that a run counts towards `max_runs`; if it was to be the last one, the schedule continues."""
     counted = writes.progress_of(held.progress)
     counted = counted._replace(run_count=counted.run_count - 1)
-    if counted.next is None and policy.max_runs is not None and counted.run_count < policy.max_runs:
+    goes_on = counted.next is None and counted.state in _RELEASING
+    if goes_on and policy.max_runs is not None and counted.run_count < policy.max_runs:
         counted = counted._replace(next=_next_again(held, counted, now))
         if counted.next is not None and counted.state == ScheduleState.ACTIVE:
             writes.due_new.append(trigger_entry(held.definition, policy, counted.next))

@@ -65,6 +65,8 @@ class GateChecks:
         try:
             parse(gate)
             for task, step in self._planner.checked(gate, (), {}, caller, gate=True).stages:
+                if task.function not in _OWN and not caller.sees(caller.owner, "job"):
+                    raise InvalidInput(field=_FIELD, problem=f"the token has no scope for jobs, so not for {task.name}")
                 if task.web and not may_use_web(caller):
                     problem = "this uses the web, which this agent's run may not; ask a person to do it"
                     raise InvalidInput(field=_FIELD, problem=problem)
