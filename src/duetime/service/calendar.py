@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, datetime_of, instant_of
+from duetime.engine.clock import DAY, HOUR, MINUTE, NEVER, SECOND, Instant, datetime_of, instant_of
 from duetime.engine.encoding import clean
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Schedule, ScheduleState
@@ -248,7 +248,7 @@ def _describe_zones(calendar: Calendar, now: Instant) -> None:
 def occurrences_of(schedule: Schedule, now: Instant, days: int = DAYS) -> CalendarOccurrences:
     definition, progress = schedule
     first = progress.next
-    if progress.state != ScheduleState.ACTIVE or first is None:
+    if progress.state != ScheduleState.ACTIVE or first is None or first >= NEVER:
         return CalendarOccurrences([])
     try:
         trigger, most = trigger_from_json(definition.trigger), policy_from_json(definition.policy).max_runs

@@ -140,6 +140,8 @@ class EventsMixin(IncidentsMixin, Events):
             delete_oldest_events(tx, owner, TRIMMED_AT_ONCE)
 
     def prune_events(self, before: Instant, limit: int) -> int:
+        if not self._named("old_events", before, 1):
+            return 0
         with self._write() as tx:
             needed = _needed(tx)
             rows = [row for row in tx.rows("old_events", before, limit + len(needed)) if row[0] not in needed][:limit]

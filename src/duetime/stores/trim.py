@@ -12,6 +12,7 @@ from typing import Final
 from duetime.engine.clock import HOUR, Instant
 from duetime.engine.model import LOCAL
 from duetime.stores.byte_limits import MAX_TOTAL_AGE_WHEN_FULL
+from duetime.stores.events import delete_oldest_events
 from duetime.stores.records import RecordsMixin
 from duetime.stores.transaction import Transaction
 
@@ -77,6 +78,8 @@ class TrimMixin(RecordsMixin):
             if total <= most:
                 return 0
             deleted, size = self._delete_oldest(tx, owner, before, limit, total - most)
+            if not deleted:
+                deleted, size = delete_oldest_events(tx, owner, limit)
             if not deleted:
                 deleted = len(tx.rows("forget_attempts", owner))
             tx.rows("add_stored_bytes", owner, -size)

@@ -13,7 +13,7 @@ from duetime.cli.data.crontab import Remark
 from duetime.cli.data.import_plan import Candidate
 from duetime.cli.runs.runs import Kind, known_kind
 from duetime.engine.actor import actor_from
-from duetime.engine.clock import Instant, instant_of
+from duetime.engine.clock import NEVER, Instant, instant_of
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.kind import Caller
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
@@ -48,7 +48,7 @@ def line_of(schedule: Schedule) -> str:
         "paused": state.state == ScheduleState.PAUSED,
         "paused_until": _utc(definition.resume_at),
         "note": state.note,
-        "next": _utc(state.next),
+        "next": None if state.next == NEVER else _utc(state.next),
         "runs": state.run_count,
         "depth": definition.depth,
         "author": definition.author,

@@ -251,7 +251,8 @@ class PostgresStore(BaseStore):
             tx.send("forget_usage", before)
             tx.send("forget_spent", before)
             tx.send("forget_incidents", before, before, before)
-            return int(runs + tombstones) + len(tx.rows("prune_remotes", before, limit))
+            number = int(runs + tombstones) + len(tx.rows("prune_remotes", before, limit))
+        return number + self.prune_events(before, limit)
 
     def _delete_oldest(self, tx: Transaction, owner: str, before: Instant, limit: int, size: int) -> tuple[int, int]:
         number, freed = tx.rows("trim_runs", owner, before, limit, size)[0]

@@ -271,7 +271,8 @@ class SqliteStore(BaseStore):
             tx.rows("forget_usage", before)
             tx.rows("forget_spent", before)
             tx.rows("forget_incidents", before, before, before)
-            return len(runs) + len(gone) + len(tx.rows("prune_remotes", before, limit))
+            number = len(runs) + len(gone) + len(tx.rows("prune_remotes", before, limit))
+        return number + self.prune_events(before, limit)
 
     def _delete_oldest(self, tx: Transaction, owner: str, before: Instant, limit: int, size: int) -> tuple[int, int]:
         runs = tx.rows("trimmable_runs", owner, before, limit, size)

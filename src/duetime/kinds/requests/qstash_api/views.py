@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from duetime.engine.clock import SECOND, Instant
+from duetime.engine.clock import NEVER, SECOND, Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
@@ -44,7 +44,7 @@ def schedule_view(schedule: Schedule, depth: int) -> View:
         "timeout": payload.get("timeout"),
         "isPaused": progress.state == ScheduleState.PAUSED,
         "lastScheduleTime": None if progress.last_run is None else milliseconds(progress.last_run),
-        "nextScheduleTime": None if progress.next is None else milliseconds(progress.next),
+        "nextScheduleTime": None if progress.next in (None, NEVER) else milliseconds(progress.next),
         "error": masked(progress.note if progress.state == ScheduleState.BROKEN else progress.last_error),
     }
     return without_nulls(view)
