@@ -138,8 +138,8 @@ class PolicyOptions(TypedDict, total=False):
     overlap: Annotated[
         Literal["skip", "queue", "allow", "latest"],
         Option(
-            "What happens to an occurrence while the previous run is still active. `latest` is for events: the newest "
-            "one replaces the one that waits.",
+            "What happens to an occurrence while the previous run is still active. With latest, the newest event "
+            "replaces the one that waits.",
             "If still running",
             usual="skip; for notifications and requests, allow; on events, latest for prompts and queue for jobs",
         ),
