@@ -105,10 +105,10 @@ def test_durations_are_given_in_any_form_and_shown_in_seconds(duetime: Duetime) 
 
 
 def test_an_option_that_does_not_exist_is_refused(duetime: Duetime) -> None:
-    with pytest.raises(DuetimeError, match="colour: there is no such option; choose from alert, at, "):
+    with pytest.raises(DuetimeError, match="colour: there is no such option; choose from after, alert, at, "):
         duetime.schedule("shout", at=LATER, colour="red")  # type: ignore[call-arg]
     job = duetime.schedule("shout", at=LATER)
-    with pytest.raises(DuetimeError, match="there is no colour; choose from alert, at, "):
+    with pytest.raises(DuetimeError, match="there is no colour; choose from after, alert, at, "):
         duetime.edit(job.id, colour="red")  # type: ignore[call-arg]
 
 

@@ -104,7 +104,7 @@ def _hooks(call: Call) -> View:
     rows = call.scheduler.store.hooks(call.caller.owner, _MOST_SHOWN)
     used = [instant_view(each.used, call.zone) for each in rows]
     view = [{"id": each.id, "name": each.name, "last_used": at} for each, at in zip(rows, used, strict=True)]
-    return {"hooks": view} if view else {}
+    return {"hooks": view}
 
 
 def _paused(schedule: Schedule, zone: str) -> View:
@@ -176,7 +176,7 @@ def _events(call: Call) -> View:
     """Return the names of the events that arrived, the latest first."""
     names = sorted(call.scheduler.store.event_names(call.caller.owner, _LOOKED_AT), key=lambda each: -each.last)
     rows = [{"name": each.name, "last": instant_view(each.last, call.zone)} for each in names[:_MOST_NAMES]]
-    return {"events": rows} if rows else {}
+    return {"events": rows}
 
 
 def _limits(call: Call) -> Mapping[str, Any]:
