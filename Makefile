@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-quick bench-compare bench-lists bench-paint bench-mcp bench-delivery scorecard scorecard-small screenshots readme-picture packages reference docs format lock clean
+.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-quick bench-compare bench-lists bench-events bench-paint bench-mcp bench-delivery scorecard scorecard-small screenshots readme-picture packages reference docs format lock clean
 
 # Run $(2) as the stage $(1) and say how it ended and how long it took.
 define stage
@@ -92,6 +92,9 @@ bench-compare: $(VENV)/.dev ## bursts, creates and lateness beside another check
 
 bench-lists: $(VENV)/.dev ## first pages of lists beside a million schedules and runs; fails beyond its bound
 	@$(BIN)/python -m bench.lists $(ARGS)
+
+bench-events: $(VENV)/.dev ## 10,000 events a minute over HTTP, each for one of 100 listeners; fails beyond its bounds. ARGS="--schedules 1000000" stores others beside them
+	@$(BIN)/python -m bench.events $(ARGS)
 
 bench-paint: $(VENV)/.dev ## first paint and size of every page in Chromium, with 100 and 10,000 schedules; fails beyond its bounds
 	@$(BIN)/python -m bench.paint $(ARGS)

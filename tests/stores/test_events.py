@@ -12,6 +12,7 @@ from duetime.engine.model import RunStatus, ScheduleId, ScheduleState, event_of
 from duetime.engine.outcome import Completed, Failed, Waiting
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
+from duetime.engine.store_interfaces import NewEvent
 from duetime.engine.triggers import trigger_to_json
 from duetime.engine.triggers.event import EventTrigger
 from duetime.stores import events
@@ -399,3 +400,22 @@ def test_the_listeners_of_an_owner(store: BaseStore) -> None:
     change(store, second.definition.id, "pause")
     assert [each.definition.id for each in store.listening("ada", 10)] == [first.definition.id]
     assert len(store.listening(None, 10)) == 2
+
+
+def test_events_are_pruned_with_the_history(store: BaseStore) -> None:
+    send(store)
+    send(store, at=T0 + DAY)
+    assert store.prune(Instant(T0 + HOUR), 10) == 0  # they still wait to become runs
+    expand(store)
+    assert store.prune(Instant(T0 + HOUR), 10) == 1
+    assert len(store.events_of("ada", 10)) == 1
+    assert store.prune(Instant(T0 + HOUR), 10) == 0
+
+
+def test_an_owner_who_stores_too_much_loses_old_events(store: BaseStore) -> None:
+    for number in range(10):
+        store.emit(NewEvent("ada", "push", None, Instant(T0 + number), 0, '"' + 1000 * "x" + '"'), 1_000_000)
+    expand(store)
+    while store.trim(5_000, Instant(T0 + DAY), 2):
+        pass
+    assert 0 < len(store.events_of("ada", 20)) < 5
