@@ -9,9 +9,10 @@ TRIES = 4
 
 
 def test_ten_thousand_events_a_minute_are_answered_and_run_in_time() -> None:
+    loads = []
     for _ in range(TRIES):
-        load = measure_events(3)
-        assert (load.sent, load.runs) == (500, 500), "none is lost, and none runs twice"
-        if load.is_within_bounds:
+        loads.append(measure_events(3))
+        assert (loads[-1].sent, loads[-1].runs) == (500, 500), "none is lost, and none runs twice"
+        if loads[-1].is_within_bounds:
             return
-    assert (load.answer, load.start) < (MAX_ANSWER_SECONDS, MAX_START_SECONDS), load
+    raise AssertionError((MAX_ANSWER_SECONDS, MAX_START_SECONDS, loads))

@@ -8,11 +8,10 @@ import pytest
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, NEVER, SECOND, Instant
 from duetime.engine.errors import LimitReached
-from duetime.engine.model import RunStatus, ScheduleId, ScheduleState, event_of
+from duetime.engine.model import NewEvent, RunStatus, ScheduleId, ScheduleState, event_of
 from duetime.engine.outcome import Completed, Failed, Waiting
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
-from duetime.engine.store_interfaces import NewEvent
 from duetime.engine.triggers import trigger_to_json
 from duetime.engine.triggers.event import EventTrigger
 from duetime.stores import events
