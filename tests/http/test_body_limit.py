@@ -12,7 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from duetime.engine.kind import LOCAL
 from duetime.http.bodies import LARGE_BODY_BYTES as LARGE_BODY
-from duetime.http.bodies import MOST_IN_BATCH
+from duetime.http.bodies import MOST_BYTES, MOST_IN_BATCH
 from duetime.http.connection_limits import OWNER
 from duetime.http.middleware import IN_MEMORY, UNAUTHENTICATED, BodyLimit
 
@@ -42,14 +42,17 @@ class Server:
             sent.append(message)
 
         headers = [] if length is None else [(b"content-length", str(length).encode())]
-        scope: dict[str, Any] = {"type": "http", "method": "POST", "path": path, "headers": headers, OWNER: owner}
+        scope: dict[str, Any] = {"type": "http", "method": "POST", "path": path, "headers": headers}
+        scope |= {OWNER: owner} if owner else {}
         await self.limit(scope, receive, send)
         return int(sent[0]["status"])
 
     @asynccontextmanager
-    async def unfinished(self, owner: str, *, chunked: bool) -> AsyncIterator[None]:
+    async def unfinished(
+        self, owner: str, *, chunked: bool, path: str = "/v2/batch", size: int = LARGE_BODY_BYTES
+    ) -> AsyncIterator[None]:
         """Meanwhile a request is under way, of which all but the end has arrived."""
-        waiting, first = anyio.Event(), iter([bytes(LARGE_BODY_BYTES)])
+        waiting, first = anyio.Event(), iter([bytes(size)])
 
         async def receive() -> Message:
             if (piece := next(first, None)) is not None:
@@ -59,7 +62,7 @@ class Server:
             return {"type": "http.disconnect"}
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._asked, owner, receive, None if chunked else LARGE_BODY_BYTES, "/v2/batch")
+            tasks.start_soon(self._asked, owner, receive, None if chunked else size, path)
             await waiting.wait()
             yield
             tasks.cancel_scope.cancel()
@@ -78,6 +81,23 @@ def test_unfinished_bodies_of_one_owner_take_a_share_of_memory(chunked: bool) ->
             assert await server.status("ada", bytes(LARGE_BODY_BYTES)) == 200, "others have their own share"
             assert await server.status(LOCAL, bytes(LARGE_BODY_BYTES)) == 200
         assert await server.status("mallory", bytes(LARGE_BODY_BYTES)) == 200, "it was given back"
+
+    anyio.run(use)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_strangers_at_hooks_take_a_share_of_memory(chunked: bool) -> None:
+    async def use() -> None:
+        server, hook = Server(), "/hooks/hook_1"
+        assert await server.status("", bytes(MOST_BYTES + 1), hook) == 413
+        assert await server.status("", bytes(UNAUTHENTICATED + 1), "/healthz") == 413, "elsewhere they send less"
+        async with AsyncExitStack() as under_way:
+            for _ in range(IN_MEMORY // MOST_BYTES):
+                await under_way.enter_async_context(server.unfinished("", chunked=chunked, path=hook, size=MOST_BYTES))
+            assert await server.status("", bytes(UNAUTHENTICATED + 1), hook) == 429
+            assert await server.status("", bytes(UNAUTHENTICATED), hook) == 200, "a small one is always accepted"
+            assert await server.status("ada", bytes(LARGE_BODY_BYTES)) == 200, "owners have their own share"
+        assert await server.status("", bytes(MOST_BYTES), hook) == 200, "it was given back"
 
     anyio.run(use)
 
