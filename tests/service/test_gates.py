@@ -21,6 +21,7 @@ from duetime.kinds.prompts.framing import data_block, framed
 from duetime.mcp.catalog import catalog_of
 from duetime.service.operations.create import CreateSchedule, create
 from duetime.service.operations.edit import EditSchedule, edit
+from duetime.service.operations.emit import EmitEvent, emit
 from duetime.service.operations.history import run_details
 from duetime.service.operations.run import RunNow, run_now
 from duetime.service.presenters import policy_shape
@@ -175,3 +176,15 @@ def test_metrics_forget_a_run_whose_row_was_added_to_the_one_before_it(world: Wo
     world.simulation.worker.record_and_claim()
     tallies.look(store.living())
     assert not tallies._alive and [run.number for run in world.simulation.runs()] == [2]
+
+
+def test_a_run_that_an_event_starts_is_checked_too(world: World) -> None:
+    policy = {"only_if": GATE}
+    create(world.call, CreateSchedule("job", {"task": "see"}, {"when": "on door.open"}, policy=policy))
+    for page in ("first", "first", "second"):
+        world.state["page"] = page
+        emit(world.call, EmitEvent(event="door.open"))
+        world.simulation.advance(timedelta(minutes=1))
+    runs = world.simulation.runs()
+    assert [run.status for run in runs] == ["skipped", "skipped", "completed"], "each event keeps its row"
+    assert runs[-1].result == '{"saw":"second"}'
