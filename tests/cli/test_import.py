@@ -444,3 +444,16 @@ def test_what_is_imported_may_use_the_tasks_of_the_settings_beside_commands(cli:
     assert cli("export", "-o", "all.jsonl").code == 0
     imported = cli("import", "jsonl", "all.jsonl", "--yes", "--db", "new.db", "--json").document
     assert (len(imported["schedules"]), imported["problems"]) == (2, [])
+
+
+def test_what_follows_another_schedule_follows_the_imported_one(cli: Cli, tmp_path: Path) -> None:
+    for words in (("backup", "--every", "1h"), ("upload", "--after", "backup fails"), ("tell", "--after", "upload")):
+        assert cli("job", "add", words[0], "--task", "echo", *words[1:], "--db", "a.db").code == 0
+    assert cli("export", "-o", "all.jsonl", "--db", "a.db").code == 0
+    assert cli("job", "add", "other", "--task", "echo", "--every", "1h", "--db", "b.db").code == 0, "ids differ"
+    answer = cli("import", "jsonl", "all.jsonl", "--yes", "--json", "--db", "b.db")
+    assert answer.code == 0, answer
+    rows = {each["name"]: each["reads_as"] for each in cli("list", "--json", "--db", "b.db").document["schedules"]}
+    assert (rows["upload"], rows["tell"]) == ("after backup fails", "after upload succeeds")
+    shown = cli("show", "upload", "--json", "--db", "b.db").document
+    assert shown["trigger"]["schedule"] == cli("show", "backup", "--json", "--db", "b.db").document["id"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import pytest
 
 from duetime.engine.clock import HOUR, MINUTE, NEVER, Instant
-from duetime.engine.errors import Conflict
+from duetime.engine.errors import Conflict, WorkerGone
 from duetime.engine.model import FOLLOWED, Definition, ScheduleId
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy import changes
@@ -130,6 +133,40 @@ def test_a_circle_is_refused(store: BaseStore) -> None:
             store.change(first, Instant(T0), partial(changes.edit, patch=patch))
     patch = Edit(trigger=rule(the(store, first).definition))
     store.change(third, Instant(T0), partial(changes.edit, patch=patch))  # two may follow one
+
+
+def test_of_two_edits_that_close_a_circle_together_one_is_refused(store: BaseStore) -> None:
+    for number in range(10):
+        pair = [create_one(store, every(HOUR, name=f"{number} {each}")) for each in "ab"]
+        for each in pair:
+            store.follow(each)
+        start = threading.Barrier(2)
+
+        def follow(own: ScheduleId, other: ScheduleId, start: threading.Barrier = start) -> bool:
+            start.wait(10)
+            try:
+                patch = Edit(trigger=rule(the(store, other).definition))
+                store.change(own, Instant(T0), partial(changes.edit, patch=patch))
+            except Conflict:
+                return False
+            return True
+
+        with ThreadPoolExecutor(2) as pool:
+            assert sorted(pool.map(follow, pair, reversed(pair))) == [False, True]
+
+
+def test_a_run_that_another_worker_completes_fires_once(store: BaseStore, hand: Hand) -> None:
+    first = create_one(store, every(HOUR, max_attempts=3))
+    second = create_one(store, after(store, first))
+    claims = hand.claim(T0 + HOUR)
+    hand.die(T0 + HOUR + MINUTE)
+    other = Hand(store, "other", T0 + HOUR + MINUTE)
+    again = other.claim(T0 + HOUR + 2 * MINUTE)
+    other.record(again, T0 + HOUR + 2 * MINUTE)
+    with suppress(WorkerGone):
+        hand.record(claims, T0 + HOUR + 3 * MINUTE)
+    expand(store, T0 + HOUR + 3 * MINUTE)
+    assert statuses(store, first) == ["completed"] and len(runs_of(store, second)) == 1
 
 
 def test_a_chain_of_a_thousand_ends(store: BaseStore, hand: Hand) -> None:

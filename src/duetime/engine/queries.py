@@ -203,8 +203,9 @@ class Queries:
         if not reference or not could_be_an_id(reference):
             raise InvalidInput(field="schedule", problem="give the id or the name of the schedule to follow")
         schedules = [each for each in self._referred(caller, reference, owner) if each.definition.owner == owner]
-        if not schedules and config.get("name"):  # it was exported from another store, where it had another id
-            schedules = self._referred(caller, str(config["name"]), owner)
+        name = config.get("name")
+        if name and name not in [each.definition.name for each in schedules]:  # exported from another store
+            schedules = self._referred(caller, str(name), owner) or schedules
         if len(schedules) != 1:
             several = f"{len(schedules)} of your schedules are called {reference!r}; give the id of one of them"
             none = f"there is no schedule {reference[:60]!r} to follow; give the id or the name of one from the list"

@@ -26,6 +26,7 @@ from duetime.engine.model import (
     Run,
     RunStatus,
     Schedule,
+    ScheduleId,
     ScheduleState,
     status_of,
 )
@@ -125,6 +126,16 @@ class Scheduler(Checkout):
         for number in {new.trigger_config[FOLLOWED].number for new in resolved if FOLLOWED in new.trigger_config}:
             self.store.follow(number)
         return resolved
+
+    def plan(self, caller: Caller, new: NewSchedule) -> Draft:
+        """Draft a schedule that is created later, together with the one that it may follow."""
+        from duetime.engine.triggers.chain import Followed  # few processes need it
+
+        config = new.trigger_config
+        if new.trigger_type == "after":
+            followed = Followed(ScheduleId(0), str(config.get("schedule")), str(config.get("name")))
+            new = new._replace(trigger_config={**config, FOLLOWED: followed})
+        return self.drafts(caller, [new])[0]
 
     def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Sequence[Draft]:
         """Run every check of a create that needs no stored rows; also for schedules that an external service keeps."""

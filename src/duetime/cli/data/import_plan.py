@@ -78,7 +78,7 @@ def _draft(app: Application, candidate: Candidate) -> Draft:
     refusal = app.services.hooks(candidate.new.kind).outside().refusal()
     if refusal is not None:
         raise refusal
-    [draft] = app.scheduler.drafts(candidate.caller, [candidate.new])
+    draft = app.scheduler.plan(candidate.caller, candidate.new)
     if candidate.trigger is not None and trigger_shape(draft.definition.trigger) != candidate.trigger:
         raise InvalidInput("it would not fire at the same times; create it again")
     return draft
