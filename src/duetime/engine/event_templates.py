@@ -6,8 +6,9 @@ path that the data do not have stays as it is written.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from duetime.engine.triggers.event import MISSING, text_of, value_at
@@ -46,19 +47,7 @@ def filled_fields(payload: Mapping[str, Any], fields: Sequence[str], data: objec
     return {name: filled(value, data) if name in fields else value for name, value in payload.items()}
 
 
-def paths_in(value: Any) -> Iterator[str]:
-    """Yield the paths in the texts of a JSON value."""
-    if isinstance(value, str):
-        yield from (match[1] for match in _TEMPLATE.finditer(value) if match[1] is not None)
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from paths_in(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from paths_in(each)
-
-
 def unknown_paths(payload: Mapping[str, Any], fields: Sequence[str], data: object) -> list[str]:
     """Return the paths in these fields that the data of an event do not have."""
-    paths = dict.fromkeys(path for name in fields if name in payload for path in paths_in(payload[name]))
-    return [path for path in paths if value_at(data, path) is MISSING]
+    texts = json.dumps([payload[name] for name in fields if name in payload])
+    return [path for path in dict.fromkeys(_TEMPLATE.findall(texts)) if path and value_at(data, path) is MISSING]

@@ -210,10 +210,9 @@ class Scheduler(Checkout):
         return self._emit(caller, name, data, key, is_agents=caller.depth > 0)
 
     def emit_from(self, claim: Claim, depth: int, name: str, data: Any, key: str | None = None) -> StoredEvent:
-        """Store an event that a run sends. `depth` is that of the event that started the run."""
-        definition = claim.definition
-        caller = Caller(definition.owner, depth=max(depth, definition.depth) + 1)
-        return self._emit(caller, name, data, key, is_agents=definition.depth > 0)
+        """Store an event that a run of this depth sends."""
+        caller = Caller(claim.definition.owner, depth=depth + 1)
+        return self._emit(caller, name, data, key, is_agents=claim.definition.depth > 0)
 
     def _emit(self, caller: Caller, name: str, data: Any, key: str | None, *, is_agents: bool) -> StoredEvent:
         from duetime.engine.triggers.event import AGENTS, check_name  # few processes send events
@@ -226,19 +225,12 @@ class Scheduler(Checkout):
         if caller.depth > self.limits.depth:
             raise self._too_deep(caller, now)
         text = encode_whole(data)
-        size = len(text.encode())
-        if size > MAX_EVENT_BYTES:
+        if (size := len(text.encode())) > MAX_EVENT_BYTES:
             message = f"data: it has {size:,} bytes, and {MAX_EVENT_BYTES:,} are possible; send a reference to it"
             raise LimitReached(message, code="too_large", details={"field": "data"})
         key = None if key is None else self.drafter.key(key, now)
         event = NewEvent(caller.owner, name, key, now, caller.depth, text)
-        limit = self._most_bytes(caller.owner).get(caller.owner)
-        try:
-            return self.store.emit(event, limit)
-        except StoreUnavailable:
-            if key is None:  # nobody knows whether it was stored
-                raise
-            return self.store.emit(event, limit)
+        return self.store.emit(event, self._most_bytes(caller.owner).get(caller.owner))
 
     # -- changing -----------------------------------------------------------------------------------------------
 

@@ -40,33 +40,26 @@ TRIMMED_AT_ONCE: Final = 200
 MAX_DECISIONS: Final = 250
 """Maximum number of decisions in one transaction, so that nobody waits for it."""
 MAX_OPEN: Final = 100
-"""Maximum number of events that one transaction reads."""
-MAX_CHECKS: Final = 5_000
-"""Number of times that conditions are checked in one transaction, after which no further event is considered."""
-MAX_BYTES: Final = 1024 * 1024
-"""Bytes of data after which no further event is considered."""
 MAX_LISTENERS: Final = 1_000
-"""Maximum number of listeners of one name that one transaction reads."""
+"""Maximum number of events, and of listeners of one name, that one transaction reads."""
+MAX_CHECKS: Final = 5_000
+MAX_BYTES: Final = 1024 * 1024
+"""Number of conditions that are checked, and of bytes of data, after which no further event is considered."""
 BYTES_PER_EVENT: Final = 200
 """Approximate bytes of an event besides its data."""
 _LISTENERS = """SELECT s.id, s.trigger, s.created FROM {source}
 WHERE s.owner = ? AND {event} IN ({names}) AND {listens} AND s.id > ? ORDER BY {order} LIMIT ?"""
-
-
 T = TypeVar("T")
+Request = tuple[NewEvent, int | None]
+"""An event to store, and the maximum of bytes that its owner may store."""
+Pair = tuple[EventRow, ScheduleId]
+"""An event, and a schedule that it starts."""
 
 
 class ListenerRow(NamedTuple):
     schedule: ScheduleId
     trigger: str
     created: Instant
-
-
-class Pair(NamedTuple):
-    """An event, and a schedule for which it was sent."""
-
-    event: EventRow
-    schedule: ScheduleId
 
 
 def _needed(tx: Transaction) -> set[int]:
@@ -91,7 +84,7 @@ class EventsMixin(IncidentsMixin, Events):
     """The expression of the name in a stored trigger, as in the index of listeners."""
     _listens: str
     """The condition of that index."""
-    _emits: SharedCommit[tuple[NewEvent, int | None], StoredEvent]
+    _emits: SharedCommit[Request, StoredEvent]
 
     @abstractmethod
     def _counting(self, now: Instant, transaction: Callable[[], T]) -> T: ...
@@ -102,7 +95,7 @@ class EventsMixin(IncidentsMixin, Events):
     def emit(self, event: NewEvent, most_bytes: int | None = None) -> StoredEvent:
         return self._emits.write((event, most_bytes))
 
-    def _emit_together(self, requests: Sequence[tuple[NewEvent, int | None]]) -> list[StoredEvent]:
+    def _emit_together(self, requests: Sequence[Request]) -> list[StoredEvent]:
         events = [event for event, _ in requests]
         now = events[0].at
 
@@ -123,12 +116,9 @@ class EventsMixin(IncidentsMixin, Events):
             self._announce()
         return stored
 
-    def _count_sent(
-        self, tx: Transaction, owner: str, requests: Sequence[tuple[NewEvent, int | None]], now: Instant
-    ) -> None:
+    def _count_sent(self, tx: Transaction, owner: str, requests: Sequence[Request], now: Instant) -> None:
         """Count events of one owner, whose row stays locked, so that they are stored in the order of their numbers."""
-        minute = now // MINUTE
-        [(in_minute, total)] = tx.rows("count_events", owner, minute, len(requests), len(requests))
+        [(in_minute, total)] = tx.rows("count_events", owner, now // MINUTE, len(requests), len(requests))
         if in_minute > MAX_PER_MINUTE:
             message = f"the limit of {MAX_PER_MINUTE:,} events a minute is reached; send fewer, or wait a minute"
             raise LimitReached(message, code="too_many_requests", details={"limit": MAX_PER_MINUTE})
@@ -268,9 +258,8 @@ class EventsMixin(IncidentsMixin, Events):
         self, tx: Transaction, names_for: Callable[[str], tuple[str, ...]], event: EventRow
     ) -> list[ListenerRow]:
         names = names_for(event.name)
-        statement = self._listeners_of(names)
         values = event.owner, *names, event.reached or 0, MAX_LISTENERS + 1
-        return [ListenerRow._make(row) for row in tx.select(statement, values)]
+        return [ListenerRow._make(row) for row in tx.select(self._listeners_of(names), values)]
 
 
 class _Expansion:
@@ -301,29 +290,28 @@ class _Expansion:
     def _add_pairs(self, event: EventRow, pairs: list[Pair]) -> int | None:
         """Add the listeners of an event; return the last one that was considered, or None if that was the last."""
         listeners, is_all = self._listeners(event)
-        data = _Data(event.data)
         self._checks += len(listeners)
+        data = None
+        with suppress(ValueError, RecursionError):  # it was edited in the database
+            data = json.loads(event.data) if listeners else None
         for number, listener in enumerate(listeners):
             if len(pairs) >= MAX_DECISIONS:
                 return listeners[number - 1].schedule if number else event.reached
             if self._listens(listener, event, data):
-                pairs.append(Pair(event, listener.schedule))
+                pairs.append((event, listener.schedule))
         return None if is_all else listeners[-1].schedule
 
     def _listeners(self, event: EventRow) -> tuple[list[ListenerRow], bool]:
         """Return the listeners of an event that were not considered yet, and whether these are all. They are read once
         for all events of the same name."""
         key, after = (event.owner, event.name), event.reached or 0
-        if key not in self._known:
+        if key not in self._known or self._known[key][0] > after:  # an event before it had been considered for a part
             self._known[key] = after, self._read(event)
-        begin, listeners = self._known[key]
-        if begin > after:  # the event before it had been considered for a part of them
-            del self._known[key]
-            return self._listeners(event)
+        _, listeners = self._known[key]
         rest = [each for each in listeners[:MAX_LISTENERS] if each.schedule > after]
         return rest, len(listeners) <= MAX_LISTENERS
 
-    def _listens(self, listener: ListenerRow, event: EventRow, data: _Data) -> bool:
+    def _listens(self, listener: ListenerRow, event: EventRow, data: object) -> bool:
         if event.at < listener.created <= self._now:
             return False
         try:
@@ -331,20 +319,4 @@ class _Expansion:
         except InvalidInput:
             self.unreadable.add(listener.schedule)
             return False
-        return isinstance(trigger, self._type) and (not trigger.where or trigger.matches(data.value))
-
-
-class _Data:
-    """The data of an event, parsed when a condition needs them."""
-
-    def __init__(self, text: str) -> None:
-        self._text: str | None = text
-        self._value: object = None
-
-    @property
-    def value(self) -> object:
-        if self._text is not None:
-            text, self._text = self._text, None
-            with suppress(ValueError, RecursionError):  # it was edited in the database
-                self._value = json.loads(text)
-        return self._value
+        return isinstance(trigger, self._type) and (not trigger.where or trigger.matches(data))

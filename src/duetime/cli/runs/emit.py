@@ -32,11 +32,10 @@ def send(
         request = EmitEvent(event=event, data=None if data is None else _value(given_text(data)), idempotency_key=key)
         (number, duplicate), warnings, _ = emit(app.call, request)
     if json_:
-        view = {"event_id": number, "duplicate": duplicate, "warnings": [each.text for each in warnings]}
-        output.print_json(view)
-        return
-    print(f"Event {number} was sent before." if duplicate else f"Sent event {number}.")
-    output.warn([each.text for each in warnings])
+        output.print_json({"event_id": number, "duplicate": duplicate, "warnings": [each.text for each in warnings]})
+    else:
+        print(f"Event {number} was sent before." if duplicate else f"Sent event {number}.")
+        output.warn([each.text for each in warnings])
 
 
 def _value(text: str) -> Any:
@@ -44,6 +43,6 @@ def _value(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        if text.lstrip()[:1] in ("{", "["):
-            raise InvalidInput(field="data", problem="is not valid JSON; quote it for the shell") from None
-        return text
+        if text.lstrip()[:1] not in ("{", "["):
+            return text
+        raise InvalidInput(field="data", problem="is not valid JSON; quote it for the shell") from None

@@ -18,6 +18,7 @@ from duetime.engine.model import (
     RunStatus,
     Schedule,
     ScheduleState,
+    event_of,
 )
 from duetime.engine.policy.claim import mark_broken
 from duetime.engine.policy.finish import HeldRun, Reader, cooldown_end, miss_untaken
@@ -114,7 +115,7 @@ class Arrivals:
         """Replace a run of this transaction: it keeps its row, and the event before it joins those that did not run."""
         place = self.writes.new_runs.index(run)
         self.writes.new_runs[place] = run._replace(due=event.at, cause=f"{EVENT_CAUSE}{event.id}")
-        return self._skip(definition, progress, event._replace(at=run.due, id=_number(run)), NEWER)
+        return self._skip(definition, progress, event._replace(at=run.due, id=event_of(run.cause) or 0), NEWER)
 
     def _not_begun(self, definition: Definition) -> list[Run]:
         stored = [self.writes.runs.get(run.id, run) for run in self.reader.live_runs(definition.id)]
@@ -145,10 +146,6 @@ class Arrivals:
         return self.writes.progress_of(progress)
 
 
-def _number(run: Run) -> int:
-    return int(run.cause.removeprefix(EVENT_CAUSE))
-
-
 def _has_not_begun(run: Run) -> bool:
     """Return whether an event started a run that nobody has begun to execute."""
     is_new = run.status in (RunStatus.PENDING, RunStatus.QUEUED) and not run.attempt and not run.deaths
@@ -157,9 +154,5 @@ def _has_not_begun(run: Run) -> bool:
 
 def without(pairs: Sequence[tuple[Schedule, EventRow]], conflicts: Sequence[Run]) -> list[tuple[Schedule, EventRow]]:
     """Leave out the pairs of which there is a run already."""
-    present = {(run.schedule, run.cause) for run in conflicts}
-    return [
-        (schedule, event)
-        for schedule, event in pairs
-        if (schedule.definition.id, f"{EVENT_CAUSE}{event.id}") not in present
-    ]
+    present = {(run.schedule, event_of(run.cause)) for run in conflicts}
+    return [pair for pair in pairs if (pair[0].definition.id, pair[1].id) not in present]

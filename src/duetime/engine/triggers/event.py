@@ -36,11 +36,8 @@ def check_name(name: object, field: str = "event") -> str:
     """Return the name of an event that somebody sends."""
     if isinstance(name, str) and len(name) <= MAX_NAME_LENGTH and re.fullmatch(EVENT_NAME, name):
         return name
-    problem = (
-        f"must be a name such as github.push: letters, digits and . _ : / -, beginning with a letter, at most "
-        f"{MAX_NAME_LENGTH} characters; not {repr(name)[:60]}"
-    )
-    raise InvalidInput(field=field, problem=problem)
+    rule = f"letters, digits and . _ : / -, beginning with a letter, at most {MAX_NAME_LENGTH} characters"
+    raise InvalidInput(field=field, problem=f"must be a name such as github.push: {rule}; not {repr(name)[:60]}")
 
 
 def names_for(name: str) -> tuple[str, ...]:
@@ -127,8 +124,7 @@ def conditions_of(where: object) -> Conditions:
 
 
 def _path(path: object) -> str:
-    is_path = isinstance(path, str) and 0 < len(path) <= MAX_TEXT_LENGTH and path.isprintable()
-    if isinstance(path, str) and is_path and " " not in path:
+    if isinstance(path, str) and 0 < len(path) <= MAX_TEXT_LENGTH and path.isprintable() and " " not in path:
         return path
     raise InvalidTrigger(field="where", problem=f"{repr(path)[:60]} is no path such as repository.name.")
 
