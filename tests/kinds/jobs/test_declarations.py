@@ -139,6 +139,20 @@ def test_they_run(deployments: Deployments) -> None:
     wait_until(lambda: [each.result for each in duetime.history(status="completed")] == ["tock"])
 
 
+def test_what_follows_another_one_may_come_before_it_in_the_code(deployments: Deployments) -> None:
+    duetime = deployments.start("""
+@registry.task(after="tick")
+def follow(): return "after it"
+@registry.task(every='1s', max_runs=1)
+def tick(): return "tock"
+@registry.task(on="github.push where ref = main")
+def review(): ...
+""")
+    wait_until(lambda: {each.result for each in duetime.history(status="completed")} == {"tock", "after it"})
+    words = {each.name: each.reads_as for each in duetime.schedules()}
+    assert words["review"] == "on the event github.push where ref is main" and words["follow"] == "after tick succeeds"
+
+
 def test_a_changed_declaration_changes_its_schedule(deployments: Deployments) -> None:
     first = only(deployments.start(HOURLY))
     second = only(deployments.start(DAILY))

@@ -20,15 +20,13 @@ PREFIX: Final = f"{OPERATORS_OWN}task:"
 """Begins the keys of declared schedules; the module and the name of the task follow."""
 MAX_MODULE_LENGTH: Final = 80
 _TIMES: Final = frozenset((*WAYS, *LIMITS, "jitter", "timezone"))
-_TEXTS: Final = ("when", "at", "cron", "rrule", "on", *LIMITS, "timezone")
+_TEXTS: Final = ("when", "at", "cron", "rrule", "on", "after", *LIMITS, "timezone")
 
 
 def read_declaration(task: str, module: str, args: object, kwargs: object, options: Mapping[str, Any]) -> NewSchedule:
     """Return the schedule that a decorator declares. Raise InvalidInput for options that cannot be read."""
     times = {name: value for name, value in options.items() if name in _TIMES}
     times |= {name: times[name].isoformat() for name in ("at", *LIMITS) if isinstance(times.get(name), datetime)}
-    if "after" in times:
-        times["after"] = getattr(times["after"], "name", times["after"])  # a task declares a schedule of its name
     for name in _TEXTS:
         if not isinstance(times.get(name), str | None):
             raise InvalidInput(field=name, problem=f"must be a text, not {type(times[name]).__name__}")
