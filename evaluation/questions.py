@@ -10,13 +10,14 @@ from xml.etree import ElementTree
 FILE = Path(__file__).with_name("evaluation.xml")
 MANAGING = Path(__file__).with_name("managing.xml")
 OPERATING = Path(__file__).with_name("operating.xml")
+HAPPENINGS = Path(__file__).with_name("happenings.xml")
 
 
 class Change(NamedTuple):
     """A difference that an answer has to leave in the store."""
 
     what: str
-    """A `schedule` that is new or changed, a `deleted` one, or a `run`."""
+    """A `schedule` that is new or changed, a `deleted` one, a `run`, or a `hook`."""
     name: str
     fields: dict[str, str]
     """Some of its fields afterwards, such as `status` or `policy.max_attempts`; empty for none."""
@@ -37,7 +38,7 @@ class Question(NamedTuple):
 
 def read_questions(*files: Path) -> list[Question]:
     """Read the questions of these files, or all."""
-    roots = [ElementTree.parse(file).getroot() for file in files or (FILE, MANAGING, OPERATING)]  # noqa: S314 - our own files
+    roots = [ElementTree.parse(file).getroot() for file in files or (FILE, MANAGING, OPERATING, HAPPENINGS)]  # noqa: S314 - our own files
     return [_question(pair, root.get("checked") == "yes") for root in roots for pair in root.iter("qa_pair")]
 
 

@@ -135,6 +135,24 @@ def _holiday(duetime: Duetime) -> None:
     duetime.change_many("pause", everything=True, until="2031-05-01T08:00:00+02:00")
 
 
+def _happened_days_ago(simulation: Simulation) -> None:
+    """A backup that others follow, two schedules that wait for events, of which two arrived, and one with a condition,
+    which has looked once."""
+    duetime = simulation.duetime
+    duetime.schedule("echo", args=["3 files"], name="backup", cron="0 2 * * *", start=YEAR)
+    duetime.schedule("echo", args=["uploaded {text}"], name="upload", after="backup")
+    duetime.schedule("echo", args=["tidy"], name="cleanup", after="upload ends")
+    duetime.notify("The backup failed: {error}", "ops", name="backup alarm", after="backup fails")
+    duetime.prompt("Review what was pushed", name="review", on="github.push where ref = refs/heads/main")
+    duetime.schedule("echo", args=["order {number}"], name="orders", on="shop.order")
+    condition = "echo('full') | changed()"
+    duetime.schedule("echo", args=["42 left"], name="stock", cron="30 1 * * *", start=YEAR, only_if=condition)
+    duetime.run_now("stock")
+    duetime.emit("deploy.done", {"version": 5})
+    duetime.emit("shop.order", {"number": 41})
+    simulation.settle()
+
+
 def _taken(duetime: Duetime) -> int:
     taken = duetime.take_prompt(wait=30, lease="6h")
     assert taken is not None, "the prompt is not due"
@@ -151,11 +169,13 @@ STORES: dict[str, Callable[[Duetime], None]] = {
     "finished": _finished,
     "waiting": _waiting,
     "holiday": _holiday,
+    "happenings": _empty,
 }
 EARLIER: dict[str, Callable[[Simulation], None]] = {
     "gone": _reminder_cancelled,
     "finished": _ended_days_ago,
     "waiting": _missed_days_ago,
+    "happenings": _happened_days_ago,
 }
 """What happened in a store six days ago."""
 
@@ -169,6 +189,7 @@ class Contents(NamedTuple):
     schedules: Rows
     runs: Rows
     incidents: Rows
+    hooks: Rows
 
 
 def contents(duetime: Duetime) -> Contents:
@@ -176,6 +197,7 @@ def contents(duetime: Duetime) -> Contents:
         {each.id: each.as_dict() for each in duetime.schedules()},
         {str(each.run_id): each.as_dict() for each in duetime.history(limit=100)},
         {str(each.key): {"name": each.name, "status": each.status} for each in duetime.server_status().problems},
+        {each.id: {"name": each.name, "scheme": each.scheme} for each in duetime.hooks()},
     )
 
 
@@ -192,6 +214,7 @@ def problems(before: Contents, after: Contents, changes: Sequence[Change]) -> li
     left = [_Difference("deleted", row["name"], row) for row in deleted]
     left += _differences("schedule", before.schedules, after.schedules)
     left += _differences("run", before.runs, after.runs)
+    left += _differences("hook", before.hooks, after.hooks)
     if any(change.what == "incident" for change in changes):
         left += _differences("incident", before.incidents, after.incidents)
     found = []

@@ -23,10 +23,12 @@ from tests.support.agents import over_stdio
 from tests.support.cli import ROOT, environment
 from tests.support.mcp import Agent, connected
 from tests.support.scripted import SCRIPTS
+from tests.support.scripted_happenings import SCRIPTS as HAPPENINGS_SCRIPTS
 from tests.support.scripted_managing import SCRIPTS as MANAGING_SCRIPTS
 from tests.support.scripted_operating import SCRIPTS as OPERATING_SCRIPTS
 
 QUESTIONS = read_questions()
+CHECKED_SCRIPTS = {**MANAGING_SCRIPTS, **OPERATING_SCRIPTS, **HAPPENINGS_SCRIPTS}
 NEWER = "2026-07-28"
 OF_THE_SERVER = {"workers", "meta", "published", "sqlite_sequence"}
 """Tables that a running server fills itself."""
@@ -56,7 +58,7 @@ class Scripted:
 
 
 def script_for(question: Question) -> Callable[[Any], str]:
-    scripts = SCRIPTS if question.changes is None else {**MANAGING_SCRIPTS, **OPERATING_SCRIPTS}
+    scripts = SCRIPTS if question.changes is None else CHECKED_SCRIPTS
     [found] = [script for words, script in scripts.items() if words in question.text]
     return found
 
@@ -104,7 +106,7 @@ def test_every_question_is_answered_and_every_tool_is_covered(tmp_path: Path) ->
                 assert not problems(before, contents(seen), question.changes), question
             called |= toolbox.called
     assert called == tools, "a tool without a question, or a question about no tool"
-    assert len(SCRIPTS) + len(MANAGING_SCRIPTS) + len(OPERATING_SCRIPTS) == len(QUESTIONS) == 87
+    assert len(SCRIPTS) + len(CHECKED_SCRIPTS) == len(QUESTIONS) == 102
 
 
 def test_a_difference_that_no_question_names_is_a_problem(tmp_path: Path) -> None:
