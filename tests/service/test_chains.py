@@ -92,7 +92,7 @@ def test_options_say_the_same_as_phrases(both: Stage) -> None:
     for times, words in (
         ({"after": "backup"}, "after backup succeeds"),
         ({"after": "backup fails"}, "after backup fails"),
-        ({"on": "github.push where ref = main"}, "on the event github.push where ref is main"),
+        ({"on": "mail.new where box = home"}, "on the event mail.new where box is home"),
     ):
         job(both, "backup", when="every hour", idempotency_key="one")
         request = CreateSchedule("job", {"task": "echo", "args": [], "kwargs": {}}, times)
@@ -110,3 +110,35 @@ def test_what_waits_for_an_event_comes_last_in_a_list_by_time(both: Stage) -> No
     rest = list_schedules(both.ada.call, ListSchedules(order="next", cursor=page.cursor)).value.items
     assert names == ["backup", "nightly", "upload"] and [each.definition.name for each in rest] == ["deploy"]
     assert [each["name"] for each in both.ada.knows("list_upcoming")["upcoming"]][:1] == ["backup"]
+
+
+def test_every_tool_that_ends_a_schedule_names_what_follows(both: Stage) -> None:
+    job(both, "backup", when="every hour")
+    job(both, "upload", when="after backup succeeds")
+    both.ada.knows("schedule", prompt="look", name="watch", when="after upload ends")
+    both.ada.knows(
+        "schedule_notification", message="over", notification_topic="ops", name="over", when="after watch ends"
+    )
+    for tool, arguments, name in (
+        ("cancel_job", {"job_id": "backup"}, "upload"),
+        ("delete_schedule", {"schedule_id": "upload"}, "watch"),
+        ("schedule_cancel", {"id": "watch"}, "over"),
+    ):
+        expected = [f"Schedules that follow it have no further runs: {name}."]
+        assert both.ada.knows(tool, arguments).get("warnings") == expected, tool
+
+
+def test_a_notification_that_follows_has_no_time(both: Stage) -> None:
+    job(both, "backup", when="every hour")
+    created = both.ada.knows(
+        "schedule_notification", message="{error}", notification_topic="ops", when="after backup fails"
+    )
+    assert created["confirmation"] == "Notification scheduled after backup fails"
+    assert "scheduled_time" not in created
+
+
+def test_a_rule_with_limits_becomes_a_chain(both: Stage) -> None:
+    job(both, "backup", when="every hour")
+    job(both, "upload", when="every day at 7", options={"start": "2031-01-01", "end": "2032-01-01", "jitter": "1m"})
+    edited = both.ada.knows("edit_schedule", schedule_id="upload", when="after backup succeeds")
+    assert edited["reads_as"] == "after backup succeeds", edited

@@ -257,6 +257,26 @@ def test_defaults_of_overlap(bench: Bench) -> None:
     assert duetime.edit(clock.id, every="1h", overlap="skip").next_run is not None
 
 
+def test_a_rule_by_the_clock_ends_the_overlap_of_events(bench: Bench) -> None:
+    def overlap(**changes: Any) -> str:
+        return str((bench.duetime.edit("look", **changes).policy or {})["overlap"])
+
+    bench.duetime.prompt("look", when="on a.b", name="look")
+    assert overlap(name="look") == "latest"
+    assert overlap(when="every day at 9") == "skip"
+    assert overlap(when="on a.b") == "latest"
+    assert overlap(when="every day at 9", overlap="queue") == "queue"
+    with pytest.raises(InvalidInput, match="latest is for schedules that wait for an event"):
+        overlap(overlap="latest")
+
+
+def test_a_pause_skips_events(bench: Bench) -> None:
+    bench.duetime.schedule("note", when="on a.b", name="listener")
+    assert bench.duetime.pause("listener").falls_into_pause == "Events that arrive until it is resumed are skipped."
+    until = bench.duetime.pause("listener", until="2026-03-05T08:00Z").falls_into_pause
+    assert until == "Events that arrive in the pause are skipped."
+
+
 def test_an_event_has_no_next_time_to_move(bench: Bench) -> None:
     schedule = bench.job("note", when="on push")
     with pytest.raises(InvalidInput, match="waits for an event"):

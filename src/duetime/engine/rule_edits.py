@@ -51,7 +51,7 @@ def beginning(
 
 def _limits_of(old: Trigger, new_type: str, begin: Instant) -> dict[str, Any]:
     """Return the limits of a rule that stay when another one replaces it, in the form of a request."""
-    if new_type == "event":
+    if new_type in ("event", "after"):
         return {}
     limits: dict[str, Any] = {"jitter": old.jitter / SECOND} if old.jitter else {}
     if new_type == "once":

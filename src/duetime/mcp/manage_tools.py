@@ -11,11 +11,13 @@ from duetime.mcp.definitions import COUNT, FLAG, ROWS, TEXT, TEXTS, Arguments, R
 from duetime.mcp.operation_tools import inputs_of, request_of
 from duetime.mcp.schemas import (
     ERROR,
+    FOLLOWERS,
     LIMITS_IN_FORCE,
     LOOKUP,
     NULLABLE_TIME,
     ZONE,
     lookup_fields,
+    warn_of_followers,
     with_owner,
     with_warnings,
 )
@@ -77,7 +79,7 @@ def _change(request: type[ChangeRequest], call: Call, arguments: Arguments) -> R
         view |= brief_view(changed.schedule, call.zone)
     elif is_stored(changed.schedule.definition) and changed.schedule.progress.state in OVER:
         view["note"] = f"It was {status_of(changed.schedule.progress)} before."  # too late to prevent anything
-    view |= changed.facts()
+    view |= changed._replace(followers=None).facts() | warn_of_followers(changed.followers)
     if (owner := changed.schedule.definition.owner) != call.caller.owner:
         view["owner"] = owner  # an operator's change
     return Reply({"success": True, "schedule_id": changed.id, **view})
@@ -154,7 +156,7 @@ def resume_schedule(call: Call, arguments: Arguments) -> Reply:
 @tools.declare(
     "Delete",
     {"schedule_id": DELETED_ID},
-    {**_ANSWER, "note": BRIEF["note"], **_ERRORS},
+    {**_ANSWER, "note": BRIEF["note"], **FOLLOWERS, **_ERRORS},
     _ID,
     always=tuple(_ALWAYS),
     refusals=_refusals(partial(_refusal, "delete")),

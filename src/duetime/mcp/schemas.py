@@ -161,6 +161,14 @@ def with_owner(call: Call, view: dict[str, Any], owner: str) -> dict[str, Any]:
     return {**view, "owner": owner} if call.caller.operator else view
 
 
+FOLLOWERS: dict[str, Schema] = {"warnings": WARNINGS["warnings"]}
+
+
+def warn_of_followers(followers: str | None) -> dict[str, Any]:
+    """Return the warning of an answer about the end of a schedule that others follow."""
+    return {} if followers is None else {"warnings": [f"{followers[0].upper()}{followers[1:]}."]}
+
+
 def with_warnings(structured: dict[str, Any], warnings: Sequence[ScheduleWarning]) -> dict[str, Any]:
     """Add warnings, if there are any: a new schedule might not fire as intended, or its result might reach nobody."""
     if not warnings:

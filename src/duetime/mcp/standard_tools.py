@@ -25,6 +25,7 @@ from duetime.mcp.definitions import (
 from duetime.mcp.schemas import (
     DELIVERY,
     ERROR,
+    FOLLOWERS,
     KEY,
     LIMITS_IN_FORCE,
     LOOKUP,
@@ -45,6 +46,7 @@ from duetime.mcp.schemas import (
     flat_schema,
     lookup_fields,
     policy_of,
+    warn_of_followers,
     with_owner,
     with_warnings,
 )
@@ -52,6 +54,7 @@ from duetime.service.kind_spec import KindSpec, load
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked
 from duetime.service.operations import create as operations
+from duetime.service.operations.change import describe_followers
 from duetime.service.operations.create import CreateSchedule
 from duetime.service.operations.history import latest_results
 from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, details_of
@@ -240,7 +243,8 @@ def cancel_tool(kind: str, name: str, id_name: str, schedule_id: Schema, list_na
         ),
         input=object_schema({id_name: schedule_id}, (id_name,)),
         output=result_schema(
-            {"cancelled": {"type": "boolean"}, id_name: {"type": "string"}, "error": ERROR, **LOOKUP}, ("cancelled",)
+            {"cancelled": {"type": "boolean"}, id_name: {"type": "string"}, **FOLLOWERS, "error": ERROR, **LOOKUP},
+            ("cancelled",),
         ),
         answer=lambda call, arguments: cancel(call, arguments[id_name], kind, id_name, list_name),
         destructive=True,
@@ -289,7 +293,8 @@ def cancel(call: Call, reference: str | int, kind: str, id_name: str, list_name:
             reason = f"{kind.capitalize()} already {status_of(schedule.progress)}: {public_id}"
             return Reply({"cancelled": False, id_name: public_id, "error": reason})
         return error_result(error)
-    return Reply(with_owner(call, {"cancelled": True, id_name: public_id}, schedule.definition.owner))
+    answer = {"cancelled": True, id_name: public_id} | warn_of_followers(describe_followers(call, schedule, "cancel"))
+    return Reply(with_owner(call, answer, schedule.definition.owner))
 
 
 # -- the tools of a payload model -------------------------------------------------------------------------------------

@@ -56,7 +56,8 @@ class TimeOptions(TypedDict, total=False):
     when: Annotated[
         str,
         Option(
-            'In words: "tomorrow at 9", "every weekday at 8:30", "on github.push where ref = main at most every 10m".',
+            "In words: tomorrow at 9; every weekday at 8:30; on github.push where ref = main at most every 10m; "
+            "after backup fails.",
             example="every weekday at 8:30",
             placeholder="TEXT",
         ),

@@ -40,6 +40,8 @@ def falls_into_pause(
 ) -> str:
     """Return a sentence about the times of a schedule in a pause that begins now. `show` formats a time."""
     first = schedule.progress.next
+    if first == NEVER:
+        return f"Events that arrive {'until it is resumed' if until is None else 'in the pause'} are skipped."
     if first is None or (until is not None and first >= until):
         return "None of its times falls into the pause."
     at = show(first, zone)

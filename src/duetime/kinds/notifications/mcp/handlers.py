@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from duetime.engine.clock import datetime_of
+from duetime.engine.clock import NEVER, datetime_of
 from duetime.engine.errors import InvalidInput
 from duetime.engine.policy.options import checked_topic
 from duetime.engine.validation import NewSchedule
@@ -204,7 +204,7 @@ def _in_words(call: Call, args: Arguments) -> Reply:
     item, at = result.value, result.value.next
     assert at is not None, "what was just created has a time"
     answer = {"success": True, "message_id": item.id, "scheduled_time": instant_view(at, zone), **_facts(item, zone)}
-    if when.type == "event" and item.trigger is not None:
+    if at == NEVER and item.trigger is not None:
         del answer["scheduled_time"]
         answer |= {"schedule_id": item.id, "confirmation": f"Notification scheduled {describe(item.trigger)}"}
     elif item.is_once or item.trigger is None:

@@ -27,8 +27,9 @@ from duetime.kinds.prompts.mcp.text import (
 from duetime.kinds.prompts.payload import PromptPayload
 from duetime.kinds.prompts.times import RULES, TIMES, first_time, read_ends
 from duetime.mcp.definitions import Arguments, Reply
-from duetime.mcp.schemas import STATUSES, with_owner, with_warnings
+from duetime.mcp.schemas import STATUSES, warn_of_followers, with_owner, with_warnings
 from duetime.mcp.standard_tools import create_request, created_facts
+from duetime.service.operations.change import describe_followers
 from duetime.service.operations.create import create, was_created
 from duetime.service.operations.edit import EditedSchedule, EditSchedule, edit
 from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, detail_of, details_of, list_schedules
@@ -222,8 +223,10 @@ def schedule_cancel(call: Call, args: Arguments) -> Reply:
         if error.code in ("not_found", "not_possible"):
             raise Refusal(refusal, **_other_tools(task)) from None
         raise refusal_of(error) from None
-    view = with_owner(call, {"id": definition.id, "status": "cancelled"}, definition.owner)
-    return Reply(view, f"Cancelled task #{definition.id}.")
+    warning = warn_of_followers(describe_followers(call, task, "cancel"))
+    view = with_owner(call, {"id": definition.id, "status": "cancelled", **warning}, definition.owner)
+    lines = (f"Cancelled task #{definition.id}.", *(f"Warning: {each}" for each in warning.get("warnings", ())))
+    return Reply(view, "\n".join(lines))
 
 
 def _other_tools(task: Schedule) -> dict[str, str]:

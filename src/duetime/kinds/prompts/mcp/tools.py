@@ -11,6 +11,7 @@ from duetime.mcp.definitions import Schema, number, text, tool
 from duetime.mcp.schemas import (
     DELIVERY,
     ERROR,
+    FOLLOWERS,
     KEY,
     LIMITS_IN_FORCE,
     LOOKUP,
@@ -135,7 +136,7 @@ TOOLS = [
         schedule_cancel,
         "Cancel a prompt",
         {"id": TASK_ID, "stop_running": {"type": "boolean", "description": STOP_RUNNING}},
-        {"id": {"type": "integer"}, "status": {"type": "string"}, "error": ERROR, **LOOKUP},
+        {"id": {"type": "integer"}, "status": {"type": "string"}, **FOLLOWERS, "error": ERROR, **LOOKUP},
         ("id",),
         destructive=True,
         idempotent=True,

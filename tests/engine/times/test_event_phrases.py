@@ -1,0 +1,59 @@
+"""Phrases about events, and phrases that look like them but are times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from duetime.engine.clock import Instant
+from duetime.engine.triggers import build_trigger, describe, trigger_from_json, trigger_to_json
+from duetime.engine.triggers.event import names_for
+from duetime.service.when import read_phrase
+
+NOW = Instant(1_800_000_000_000_000)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "config", "words"),
+    [
+        ("on github.push", {"event": "github.push"}, "on the event github.push"),
+        ("ON Deploy", {"event": "Deploy"}, "on the event Deploy"),
+        ("on *", {"event": "*"}, "on any event"),
+        (
+            "on github.* where ref = refs/heads/main at most every 10m",
+            {"event": "github.*", "where": {"ref": "refs/heads/main"}, "at_most_every": "10m"},
+            "on the event github.* where ref is refs/heads/main, at most every 10 minutes",
+        ),
+        (
+            "on mail.new where from.address = 'a and b' and subject exists",
+            {"event": "mail.new", "where": {"from.address": "a and b", "subject": "*"}},
+            "on the event mail.new where from.address is a and b and subject is present",
+        ),
+        (
+            "on x where a = 1 or 2 and b is true, at most once an hour",
+            {"event": "x", "where": {"a": ["1", "2"], "b": "true"}, "at_most_every": "hour"},
+            "on the event x where a is 1 or 2 and b is true, at most every 1 hour",
+        ),
+    ],
+)
+def test_what_a_phrase_waits_for(phrase: str, config: dict[str, Any], words: str) -> None:
+    assert read_phrase(phrase) == ("event", config)
+    trigger = build_trigger("event", config, zone="UTC", now=NOW)
+    assert describe(trigger) == words
+    stored = trigger_to_json(trigger)
+    assert '"type":"event"' in stored, "as the index of listeners expects it"
+    assert trigger_from_json(stored + " ") == trigger
+
+
+@pytest.mark.parametrize(
+    "phrase", ["on friday", "on monday at 9", "on mondays at 9", "on weekdays at 9am", "on 2028-01-05"]
+)
+def test_days_stay_days(phrase: str) -> None:
+    assert read_phrase(phrase)[0] != "event"
+
+
+def test_the_names_under_which_an_event_is_heard() -> None:
+    assert names_for("a.b.c") == ("a.b.c", "a.b.*", "a.*", "*")
+    assert names_for("a") == ("a", "*")
+    assert names_for("~ended.5") == ("~ended.5",)
