@@ -165,7 +165,8 @@ def veiled(answer: Answer | str, *values: Id) -> str:
 
 
 def timeless(answer: Answer) -> str:
-    return _INSTANT.sub("<a time>", json.dumps(answer, ensure_ascii=False))
+    text = _INSTANT.sub("<a time>", json.dumps(answer, ensure_ascii=False))
+    return re.sub(r"hook_[0-9a-f]{32}", "<a hook>", text)
 
 
 def fits(value: Id, schema: dict[str, Any]) -> bool:
@@ -242,11 +243,11 @@ def test_keys_of_creates_are_the_owners_own(
                 continue
             key = unique("key")
             first = ada.knows(tool.name, {**CALLS[tool.name], "idempotency_key": key})
-            [identity] = {"job_id", "id", "message_id", "schedule_id"} & set(first)
+            [identity] = {"job_id", "id", "message_id", "schedule_id", "event_id"} & set(first)
             own = stranger.knows(tool.name, {**CALLS[tool.name], "idempotency_key": key})
             assert own[identity] != first[identity], tool.name
             assert stranger.knows(tool.name, {**CALLS[tool.name], "idempotency_key": key})[identity] == own[identity]
-            for agent, made in ((ada, first), (stranger, own)):
+            for agent, made in ((ada, first), (stranger, own)) if identity != "event_id" else ():
                 _undo(agent, identity, made[identity])
 
 

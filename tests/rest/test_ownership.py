@@ -18,6 +18,7 @@ BODIES: dict[str, Any] = {
     "patch": {"name": "taken over"},
     "/runs/{id}/finish": {"text": "done"},
     "/runs/{id}/again": {},
+    "/hooks/{id}/rotate": {},
 }
 
 
