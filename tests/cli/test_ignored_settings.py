@@ -26,6 +26,7 @@ NEVER = "duetime.toml is not trusted, so nothing was done; look at it, then run 
 CHANGED = NEVER.replace("is not trusted", "has changed since it was trusted")
 NAMED = "or name what you mean with --config FILE or --db URL"
 READERS = {
+    "hook list",
     "attention list",
     "completion", "config get", "config path", "config show", "db status", "dead list", "dead show", "doctor",
     "explain", "help", "inbox (action=list)", "history", "job tasks", "list", "mcp", "next", "open", "runs list",

@@ -196,6 +196,17 @@ class Drafter(RequestChecks):
             check_edit(self._kind(definition.kind), caller, schedule, edit, now)
         return edit
 
+    def _with_overlap_of(
+        self, trigger: str, definition: Definition, options: Mapping[str, Any] | None
+    ) -> Mapping[str, Any] | None:
+        """Return the options of an edit with the overlap that its new rule requires."""
+        rule, stored = readable(trigger), json_object(definition.policy) or {}
+        if rule is not None and rule.type == "event":
+            return with_event_overlap(self._kind(definition.kind), rule, {**stored, **(options or {})})
+        if rule is not None and stored.get("overlap") == Overlap.LATEST:  # which ends with the events that it is for
+            return {"overlap": None, **(options or {})}
+        return options
+
     def _check_gate(self, gate: str, caller: Caller) -> None:
         gates = gates_of(self.kinds)
         if gates is None:
@@ -226,7 +237,7 @@ class Drafter(RequestChecks):
             problem = "requires a new rule, because a time moves the next run alone; give a rule"
             raise InvalidInput(field="starting", problem=problem)
         if trigger is not None:
-            options = _with_overlap_of(self._kind(definition.kind), trigger, definition, options)
+            options = self._with_overlap_of(trigger, definition, options)
         if options is not None:
             usual = {**self._kind(definition.kind).defaults, **({} if prepared is None else prepared.policy)}
             stored = json_object(definition.policy) or {}  # if it was corrupted in the database, an edit repairs it
@@ -285,18 +296,6 @@ def with_event_overlap(kind: Kind, trigger: Trigger, options: Mapping[str, Any])
     if usual is None or getattr(trigger, "cooldown", None):
         usual = getattr(kind, "event_overlap", str(Overlap.QUEUE))
     return {**options, "overlap": usual}
-
-
-def _with_overlap_of(
-    kind: Kind, trigger: str, definition: Definition, options: Mapping[str, Any] | None
-) -> Mapping[str, Any] | None:
-    """Return the options of an edit with the overlap that its new rule requires."""
-    rule, stored = readable(trigger), json_object(definition.policy) or {}
-    if rule is not None and rule.type == "event":
-        return with_event_overlap(kind, rule, {**stored, **(options or {})})
-    if rule is not None and stored.get("overlap") == Overlap.LATEST:  # which ends with the events that it is for
-        return {"overlap": None, **(options or {})}
-    return options
 
 
 def _check_edited(definition: Definition, policy: str | None, trigger: str | None) -> None:
