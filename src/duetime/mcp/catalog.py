@@ -20,6 +20,11 @@ _TIMES = (
     "Pass the user's `timezone` (IANA) whenever you know it: without it, times are read in the zone of the caller's "
     "token or of the server. After scheduling, tell the user the local time that the answer shows, and any warnings."
 )
+_EVENTS = (
+    "`when` can also be an event (on deploy.done) or another schedule (after backup fails). Then {path} in arguments "
+    "or messages is replaced by a value of the event, such as {repository.name}, or by {text}, the result of the run "
+    "before, or {error}."
+)
 _ANSWERS = (
     "Any answer may also have error, hint and candidates (of an id or a name), warnings with warning_codes (status "
     "explains them), notes, timezone, a list its window and next_cursor, and a schedule its kind, state_detail, "
@@ -89,7 +94,7 @@ def _loaded(paths: Iterable[str]) -> list[Any]:
 
 def _instructions(specs: Sequence[KindSpec]) -> str:
     kinds = ", ".join(spec.instructions for spec in specs if spec.instructions)
-    sentences = [_PURPOSE, f"{kinds[:1].upper()}{kinds[1:]}." if kinds else "", _TIMES, _ANSWERS]
+    sentences = [_PURPOSE, f"{kinds[:1].upper()}{kinds[1:]}." if kinds else "", _TIMES, _EVENTS, _ANSWERS]
     return " ".join(filter(None, [*sentences, *(spec.further_instructions for spec in specs)]))
 
 

@@ -134,7 +134,7 @@ def job_status(call: Call, arguments: Arguments) -> Reply:
 
 
 def list_tasks(call: Call, arguments: Arguments) -> Reply:
-    """The registered tasks that schedule_job can run, with descriptions and argument schemas."""
+    """The registered tasks for schedule_job and only_if, with descriptions and argument schemas."""
     tasks = call.services.kind(JobKind).registry.describe(call.caller)
     return Reply({"tasks": tasks, "total": len(tasks)})
 
