@@ -70,12 +70,16 @@ def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
         return "rrule", {"rrule": rule[6:]}
     if rule[:5].lower() == "freq=":
         return "rrule", {"rrule": rule}
-    if rule[:6].lower() == "after ":
+    first = rule.partition(" ")[0].lower()
+    if first in ("after", "once", "when", "whenever"):
         from duetime.engine.times.event_phrases import read_chain_phrase
 
         chain = read_chain_phrase(" ".join(rule.split()))
         if chain is not None:
             return "after", chain
+        if first == "after":
+            advice = "write it like after backup succeeds, fails or ends; a time from now is written in 2 hours"
+            raise InvalidInput(f"when: {rule[:60]!r} does not say after what; {advice}", field="when")
     event = _read_event(rule)
     if event is not None:
         return "event", event

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from duetime.engine.clock import Instant
+from duetime.engine.errors import InvalidInput
 from duetime.engine.triggers import build_trigger, describe, trigger_from_json, trigger_to_json
 from duetime.engine.triggers.event import names_for
 from duetime.service.when import read_phrase
@@ -57,3 +58,26 @@ def test_the_names_under_which_an_event_is_heard() -> None:
     assert names_for("a.b.c") == ("a.b.c", "a.b.*", "a.*", "*")
     assert names_for("a") == ("a", "*")
     assert names_for("~ended.5") == ("~ended.5",)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "schedule", "outcome"),
+    [
+        ("after backup succeeds", "backup", "succeeds"),
+        ("After the job 'nightly  backup' fails", "nightly backup", "fails"),
+        ("once backup is done", "backup", "ends"),
+        ("when invoice import failed", "invoice import", "fails"),
+        ("after report finishes successfully", "report", "succeeds"),
+        ("after ends ends", "ends", "ends"),
+    ],
+)
+def test_what_a_phrase_follows(phrase: str, schedule: str, outcome: str) -> None:
+    assert read_phrase(phrase) == ("after", {"schedule": schedule, "outcome": outcome})
+    limited = read_phrase(f"{phrase}, at most every 2h")
+    assert limited == ("after", {"schedule": schedule, "outcome": outcome, "at_most_every": "2h"})
+
+
+@pytest.mark.parametrize("phrase", ["after backup", "after 2 hours", "after succeeds"])
+def test_a_phrase_that_does_not_say_after_what(phrase: str) -> None:
+    with pytest.raises(InvalidInput, match="after backup succeeds, fails or ends"):
+        read_phrase(phrase)

@@ -16,9 +16,9 @@ _PHRASE = re.compile(
     re.IGNORECASE,
 )
 _CHAIN = re.compile(
-    r"after (?:job |prompt |schedule |the job |the prompt |the schedule )?(.{1,200}?) (?:has |is |was )?"
+    r"(?:after|once|when|whenever) (?:the )?(?:job |prompt |schedule )?(.{1,200}?) (?:has |is |was )?"
     r"(succeeds|succeeded|successful|completes|completed|fails|failed|ends|ended|finishes|finished|done)"
-    r"(?:,? at most (?:once )?(?:every|per|each|an|a|in) (.+))?",
+    r"( successfully)?(?:,? at most (?:once )?(?:every|per|each|an|a|in) (.+))?",
     re.IGNORECASE,
 )
 _OUTCOMES: Final = {
@@ -55,8 +55,8 @@ def read_chain_phrase(text: str) -> dict[str, Any] | None:
     match = _CHAIN.fullmatch(text) if len(text) <= MAX_EVENT_PHRASE_LENGTH else None
     if match is None:
         return None
-    name, outcome, cooldown = match.groups()
-    config = {"schedule": name.strip("\"'"), "outcome": _OUTCOMES[outcome.lower()[:4]]}
+    name, outcome, well, cooldown = match.groups()
+    config = {"schedule": name.strip("\"'"), "outcome": "succeeds" if well else _OUTCOMES[outcome.lower()[:4]]}
     return config if cooldown is None else {**config, "at_most_every": cooldown}
 
 
