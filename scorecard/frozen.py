@@ -122,6 +122,10 @@ class _Round:
             return found if len(found) == 2 * pairs else []
 
         found = _eventually(begun, RESCUE, "every run has begun")
+        # A run whose worker was not heard of since it began is given back as one that has not begun.
+        beats = {worker.id: worker.beat for worker in app.store.workers()}
+        heard = lambda: all(worker.beat > beats[worker.id] + 1 for worker in app.store.workers())  # noqa: E731
+        _eventually(heard, RESCUE, "the workers have said so")
         return [one.process for one in found if one.schedule in apart]
 
     def _freeze(self, experiment: Experiment, workers: Sequence[Worker], children: Sequence[int]) -> None:
