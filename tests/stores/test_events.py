@@ -8,7 +8,7 @@ import pytest
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, NEVER, SECOND, Instant
 from duetime.engine.errors import LimitReached
-from duetime.engine.model import NewEvent, RunStatus, ScheduleId, ScheduleState, event_of
+from duetime.engine.model import EventRow, RunStatus, ScheduleId, ScheduleState, event_of
 from duetime.engine.outcome import Completed, Failed, Waiting
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
@@ -364,10 +364,10 @@ def test_old_events_are_pruned_unless_a_run_needs_them(store: BaseStore, hand: H
 
 
 def test_bytes_of_events_count(store: BaseStore) -> None:
-    from duetime.engine.model import NewEvent
+    from duetime.engine.model import EventRow
 
     def emit(number: int) -> None:
-        store.emit(NewEvent("ada", "push", None, Instant(T0), 0, '"' + number * "x" + '"'), 10_000)
+        store.emit(EventRow(0, "ada", "push", None, Instant(T0), 0, '"' + number * "x" + '"'), 10_000)
 
     emit(9_000)
     with pytest.raises(LimitReached, match="stored"):
@@ -413,7 +413,7 @@ def test_events_are_pruned_with_the_history(store: BaseStore) -> None:
 
 def test_an_owner_who_stores_too_much_loses_old_events(store: BaseStore) -> None:
     for number in range(10):
-        store.emit(NewEvent("ada", "push", None, Instant(T0 + number), 0, '"' + 1000 * "x" + '"'), 1_000_000)
+        store.emit(EventRow(0, "ada", "push", None, Instant(T0 + number), 0, '"' + 1000 * "x" + '"'), 1_000_000)
     expand(store)
     while store.trim(5_000, Instant(T0 + DAY), 2):
         pass

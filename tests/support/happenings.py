@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from duetime.engine.clock import NEVER, Instant
-from duetime.engine.model import NewEvent
+from duetime.engine.model import EventRow
 from duetime.engine.policy.rows import Draft
 from duetime.engine.store_interfaces import StoredEvent
 from duetime.engine.triggers.event import EventTrigger, conditions_of
@@ -28,7 +28,7 @@ def send(
     store: BaseStore, name: str = "push", data: Any = None, at: int = T0, key: str | None = None, **given: Any
 ) -> StoredEvent:
     owner, depth = given.get("owner", "ada"), given.get("depth", 0)
-    return store.emit(NewEvent(owner, name, key, Instant(at), depth, json.dumps({} if data is None else data)))
+    return store.emit(EventRow(0, owner, name, key, Instant(at), depth, json.dumps({} if data is None else data)))
 
 
 def expand(store: BaseStore, now: int = T0) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from duetime.api.methods import Opened, method
 from duetime.service.answers import Hook
 from duetime.service.operations import hooks
-from duetime.service.operations.hooks import ChangeHook, CreateHook, hook_view
+from duetime.service.operations.hooks import ChangeHook, CreateHook, hook_view, hook_views
 
 
 class Hooking:
@@ -20,7 +20,8 @@ class Hooking:
     @method
     def hooks(self: Opened) -> list[Hook]:
         """Return the hooks with their latest deliveries, without their secrets."""
-        return [Hook(hook_view(self._call, each).copy, self._call.zone) for each in hooks.hooks(self._call).value]
+        views = hook_views(self._call, hooks.hooks(self._call).value)
+        return [Hook(view.copy, self._call.zone) for view in views]
 
     @method
     def rotate_hook(self: Opened, hook: str, *, secret: str | None = None) -> Hook:

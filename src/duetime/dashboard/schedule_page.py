@@ -16,8 +16,7 @@ from duetime.dashboard.undo import reverse_of
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.service.errors import error_class, refuse
 from duetime.service.masking import masking_of
-from duetime.service.operations.change import ACTIONS, REQUESTS, Pause, change
-from duetime.service.operations.events import followers
+from duetime.service.operations.change import ACTIONS, REQUESTS, Pause, change, followers
 from duetime.service.operations.history import History, earlier_attempts, history, run_views
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
 from duetime.service.operations.schedules import NextTimes, next_times, schedule_views
@@ -64,7 +63,7 @@ def schedule_page(request: PageRequest) -> Response:
         next=[instant_view(instant, request.zone) for instant in instants],
         warnings=[each.text for each in warnings],
         followers=[
-            schedule_shape(each, request.zone, brief=True) for each in followers(request.reader, schedule).value
+            schedule_shape(each, request.zone, brief=True) for each in followers(request.reader, schedule, NEXT)
         ],
         only=runs[0] if is_once and len(runs) == 1 and not active_filters and not instants else None,
         charts=not is_once or len(runs) > 1,

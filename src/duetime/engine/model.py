@@ -89,6 +89,7 @@ class EventRow(NamedTuple):
     """Something that happened, as its sender described it. What wrote it is data: it gives no orders."""
 
     id: int
+    """0 before it is stored."""
     owner: str
     name: str
     key: str | None
@@ -100,17 +101,6 @@ class EventRow(NamedTuple):
     """JSON text."""
     reached: int | None = 0
     """The last schedule for which it was decided whether this event starts a run; None once that is so for all."""
-
-
-class NewEvent(NamedTuple):
-    """An event to store."""
-
-    owner: str
-    name: str
-    key: str | None
-    at: Instant
-    depth: int
-    data: str
 
 
 class Definition(NamedTuple):

@@ -22,7 +22,7 @@ from duetime.engine.model import (
     LOCAL,
     OVER,
     Definition,
-    NewEvent,
+    EventRow,
     Run,
     RunStatus,
     Schedule,
@@ -99,9 +99,12 @@ class Scheduler(Checkout):
         known = None if any_request else self._find_created_by_keys(caller, news)
         if known is not None:
             return [Creation(schedule, False) for schedule in known]
-        if any(new.trigger_type == "after" for new in news):
-            news = self._with_followed(caller, news)
+        is_chain = any(new.trigger_type == "after" for new in news)
+        news = self._with_followed(caller, news) if is_chain else news
         drafts = self.drafts(caller, news)
+        for new in news if is_chain else ():  # before it is created, so that it misses no end
+            if FOLLOWED in new.trigger_config:
+                self.store.follow(new.trigger_config[FOLLOWED].number)
         created = self._create(drafts, {caller.owner: self.limits.schedules}, self._most_bytes(caller.owner))
         if any_request:
             return created
@@ -114,18 +117,13 @@ class Scheduler(Checkout):
         return created
 
     def _with_followed(self, caller: Caller, news: Sequence[NewSchedule]) -> list[NewSchedule]:
-        """Return requests with the schedules that they follow. From now on, the ends of those are events: a schedule
-        that is created then misses none."""
-        resolved = [
+        """Return requests with the schedules that they follow."""
+        return [
             new._replace(trigger_config=self.with_followed(caller, new.trigger_config, caller.owner))
             if new.trigger_type == "after"
             else new
             for new in news
         ]
-        self.drafts(caller, resolved)  # what is refused leaves no trace
-        for number in {new.trigger_config[FOLLOWED].number for new in resolved if FOLLOWED in new.trigger_config}:
-            self.store.follow(number)
-        return resolved
 
     def plan(self, caller: Caller, new: NewSchedule) -> Draft:
         """Draft a schedule that is created later, together with the one that it may follow."""
@@ -229,7 +227,7 @@ class Scheduler(Checkout):
             message = f"data: it has {size:,} bytes, and {MAX_EVENT_BYTES:,} are possible; send a reference to it"
             raise LimitReached(message, code="too_large", details={"field": "data"})
         key = None if key is None else self.drafter.key(key, now)
-        event = NewEvent(caller.owner, name, key, now, caller.depth, text)
+        event = EventRow(0, caller.owner, name, key, now, caller.depth, text)
         return self.store.emit(event, self._most_bytes(caller.owner).get(caller.owner))
 
     # -- changing -----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.model import Cause, EventRow, NewEvent, Run, RunId, Schedule, ScheduleId
+from duetime.engine.model import Cause, EventRow, Run, RunId, Schedule, ScheduleId
 from duetime.engine.policy.incidents import IncidentRow
 from duetime.engine.value_class import dataclass
 
@@ -293,7 +293,7 @@ class Events(Protocol):
     events_wait: bool
     """Whether the last exchange found events that wait to become runs."""
 
-    def emit(self, event: NewEvent, most_bytes: int | None = None) -> StoredEvent:
+    def emit(self, event: EventRow, most_bytes: int | None = None) -> StoredEvent:
         """* Store an event. Raises LimitReached."""
 
     def expand_events(self, now: Instant) -> bool:

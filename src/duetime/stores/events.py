@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.errors import InvalidInput, LimitReached
-from duetime.engine.model import ENDED, EVENT_CAUSE, EventRow, NewEvent, Run, Schedule, ScheduleId
+from duetime.engine.model import ENDED, EVENT_CAUSE, EventRow, Run, Schedule, ScheduleId
 from duetime.engine.policy.arrivals import Arrivals, without
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rows import RunEvent
@@ -50,7 +50,7 @@ BYTES_PER_EVENT: Final = 200
 _LISTENERS = """SELECT s.id, s.trigger, s.created FROM {source}
 WHERE s.owner = ? AND {event} IN ({names}) AND {listens} AND s.id > ? ORDER BY {order} LIMIT ?"""
 T = TypeVar("T")
-Request = tuple[NewEvent, int | None]
+Request = tuple[EventRow, int | None]
 """An event to store, and the maximum of bytes that its owner may store."""
 Pair = tuple[EventRow, ScheduleId]
 """An event, and a schedule that it starts."""
@@ -92,7 +92,7 @@ class EventsMixin(IncidentsMixin, Events):
     @abstractmethod
     def tell_observer(self, events: Sequence[RunEvent]) -> None: ...
 
-    def emit(self, event: NewEvent, most_bytes: int | None = None) -> StoredEvent:
+    def emit(self, event: EventRow, most_bytes: int | None = None) -> StoredEvent:
         return self._emits.write((event, most_bytes))
 
     def _emit_together(self, requests: Sequence[Request]) -> list[StoredEvent]:
@@ -152,13 +152,21 @@ class EventsMixin(IncidentsMixin, Events):
                 tx.send("replace_trigger", text, each.definition.id, each.definition.trigger)
 
     def followers_of(self, schedule: Schedule, limit: int) -> list[Schedule]:
+        owner, name = schedule.definition.owner, f"{ENDED}{schedule.definition.id}"
+        where = f"s.owner = ? AND {self._event_of_trigger} = ? AND {self._listens} AND p.state <> 'cancelled'"
+        return self._waiting_for_events(where, [owner, name], limit)
+
+    def listening(self, owner: str | None, limit: int) -> list[Schedule]:
+        own, values = ("", []) if owner is None else ("s.owner = ? AND ", [owner])
+        return self._waiting_for_events(f"{own}{self._listens} AND p.state = 'active'", values, limit)
+
+    def _waiting_for_events(self, where: str, values: Sequence[str], limit: int) -> list[Schedule]:
+        source, order = self._listeners_source
         statement = (
-            f"SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.owner = ?"  # noqa: S608
-            f" AND {self._event_of_trigger} = ? AND {self._listens} AND p.state <> 'cancelled' AND p.next IS NOT NULL"
-            " ORDER BY s.id LIMIT ?"
+            f"SELECT s.*, p.* FROM {source} JOIN progress p ON p.schedule = s.id WHERE {where} AND p.next IS NOT NULL"  # noqa: S608
+            f" ORDER BY {order} LIMIT ?"
         )
-        values = [schedule.definition.owner, f"{ENDED}{schedule.definition.id}", limit]
-        return [schedule_of(row) for row in self._rows(whole_rows(statement), values)]
+        return [schedule_of(row) for row in self._rows(whole_rows(statement), [*values, limit])]
 
     def event(self, event: int) -> EventRow | None:
         rows = self._named("event_by_id", event)
@@ -206,16 +214,6 @@ class EventsMixin(IncidentsMixin, Events):
         )
         values = [event.at, f"{EVENT_CAUSE}{event.id}", event.owner, *names, limit]
         return [Run._make(row) for row in self._rows(whole_rows(statement), values)]
-
-    def listening(self, owner: str | None, limit: int) -> list[Schedule]:
-        source, order = self._listeners_source
-        own = "s.owner = ? AND " if owner is not None else ""
-        statement = (
-            f"SELECT s.*, p.* FROM {source} JOIN progress p ON p.schedule = s.id WHERE {own}{self._listens}"  # noqa: S608
-            f" AND p.state = 'active' AND p.next IS NOT NULL ORDER BY {order} LIMIT ?"
-        )
-        values = [limit] if owner is None else [owner, limit]
-        return [schedule_of(row) for row in self._rows(whole_rows(statement), values)]
 
     # -- turning events into runs -------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from duetime.engine.clock import MINUTE, Instant
-from duetime.engine.model import NO_RUN, DueEntry, NewEvent, Run, RunId, ScheduleId, WorkerId
+from duetime.engine.model import NO_RUN, DueEntry, EventRow, Run, RunId, ScheduleId, WorkerId
 from duetime.engine.outcome import Returned
 from duetime.engine.policy.bulk import begin_all
 from duetime.engine.policy.catch_up import Answers, Question
@@ -69,18 +69,18 @@ def _create_follow_ups(tx: Transaction, drafts: Sequence[Draft]) -> None:
         tx.announce()
 
 
-def insert_events(tx: Transaction, events: Sequence[NewEvent]) -> list[StoredEvent]:
+def insert_events(tx: Transaction, events: Sequence[EventRow]) -> list[StoredEvent]:
     """Store events within an open transaction. An event whose key is known is not stored again."""
-    rows = tx.rows_of_all("insert_event", [(*event,) for event in events])
+    rows = tx.rows_of_all("insert_event", [event[1:7] for event in events])
     stored = [StoredEvent(row[0][0], True) if row else None for row in rows]
     return [each or _known(tx, event) for each, event in zip(stored, events, strict=True)]
 
 
-def _known(tx: Transaction, event: NewEvent) -> StoredEvent:
+def _known(tx: Transaction, event: EventRow) -> StoredEvent:
     return StoredEvent(tx.rows("event_by_key", event.owner, event.name, event.key)[0][0], False)
 
 
-def _store_ends(tx: Transaction, events: Sequence[NewEvent], now: Instant) -> None:
+def _store_ends(tx: Transaction, events: Sequence[EventRow], now: Instant) -> None:
     """Store the ends of runs that a schedule follows, so that it runs next."""
     events = [event for event in events if tx.rows("is_followed", event.owner, event.name)]
     for owner, number in sorted(Counter(event.owner for event in events).items()):

@@ -8,7 +8,7 @@ from typing import Annotated
 from duetime.security.webhook_signatures import SCHEMES
 from duetime.service.operations import hooks
 from duetime.service.operations.declaration import Answer
-from duetime.service.operations.hooks import ChangeHook, CreateHook, hook_view
+from duetime.service.operations.hooks import ChangeHook, CreateHook, hook_view, hook_views
 from duetime.service.vocabulary import HookRow
 from duetime.terminal import output
 from duetime.terminal.completion import one_of
@@ -55,7 +55,7 @@ def _print(app: Application, answer: Answer[HookRow], json_: bool) -> None:
 def list_(db: Db = None, json_: Json = False) -> None:
     """List hooks with the time of their latest delivery."""
     with opened(db) as app:
-        views = [hook_view(app.call, each) for each in hooks.hooks(app.call).value]
+        views = hook_views(app.call, hooks.hooks(app.call).value)
     if json_:
         output.print_json({"hooks": views})
         return

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import Conflict
-from duetime.engine.model import ENDED, Definition, NewEvent, Run, ScheduleId, event_of
+from duetime.engine.model import ENDED, Definition, EventRow, Run, ScheduleId, event_of
 from duetime.engine.policy.follow_ups import parse_result, result_text
 
 
@@ -23,7 +23,7 @@ class ChainReader(Protocol):
         """Serialize the transactions of one owner that take this lock."""
 
 
-def end_event(definition: Definition, run: Run, now: Instant, reader: ChainReader) -> NewEvent:
+def end_event(definition: Definition, run: Run, now: Instant, reader: ChainReader) -> EventRow:
     """Return the event of a run's end. A run that is retried manually ends again under another fence, which is another
     event."""
     data: dict[str, Any] = {
@@ -39,7 +39,7 @@ def end_event(definition: Definition, run: Run, now: Instant, reader: ChainReade
     cause = event_of(run.cause)
     depth = definition.depth if cause is None else max(definition.depth, reader.depth_of_event(cause))
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return NewEvent(definition.owner, f"{ENDED}{definition.id}", f"{run.id}.{run.fence}", now, depth, text)
+    return EventRow(0, definition.owner, f"{ENDED}{definition.id}", f"{run.id}.{run.fence}", now, depth, text)
 
 
 def check_circle(definition: Definition, trigger: str, reader: ChainReader) -> None:

@@ -15,7 +15,7 @@ from duetime.engine.model import (
     Cause,
     Definition,
     DueEntry,
-    NewEvent,
+    EventRow,
     Progress,
     Run,
     RunId,
@@ -340,7 +340,7 @@ class Writes:
     """Rows that few decisions write: what went wrong, and what a delete takes from a schedule."""
     events: tuple[RunEvent, ...] = ()
     """Not written: runs whose end is announced to observers after the commit."""
-    ended: tuple[NewEvent, ...] = ()
+    ended: tuple[EventRow, ...] = ()
     """Ends of runs that another schedule may follow."""
     runs_gone: list[RunId] = field(default_factory=list)
     """Ranges to delete, because they turned out to be empty."""

@@ -53,7 +53,7 @@ def value_at(data: object, path: str) -> object:
     for part in path.split("."):
         if isinstance(data, Mapping) and part in data:
             data = data[part]
-        elif isinstance(data, list) and part.isascii() and part.isdigit() and int(part) < len(data):
+        elif isinstance(data, list) and part.isascii() and part.isdigit() and len(part) < 10 and int(part) < len(data):
             data = data[int(part)]
         else:
             return MISSING

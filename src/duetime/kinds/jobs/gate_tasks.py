@@ -15,6 +15,7 @@ from duetime.engine.encoding import encode_whole
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LOCAL
 from duetime.engine.policy.gates import FIRST_LOOK
+from duetime.engine.triggers.event import MISSING, value_at
 from duetime.kinds.jobs.builtin import PATIENCE, NotFetched, send_get, web_task
 from duetime.kinds.jobs.registry import Task
 from duetime.net.calls import CallFailed
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 _MOST_KEPT: Final = 256
 """Maximum bytes of a value that a gate remembers as it is; of a longer one, it remembers a digest."""
-_MOST_LEVELS: Final = 50
 _MOST_FILES: Final = 20_000
 _MOST_NAMED: Final = 100
 """Maximum number of changed files that are named."""
@@ -106,14 +106,8 @@ def field(value: Annotated[Any, "JSON"], path: Annotated[str, "such as build.sta
             value = json.loads(value)
         except (ValueError, RecursionError):
             raise InvalidInput(field="value", problem=f"is not JSON, so it has no {path[:100]}") from None
-    for part in path.split(".")[:_MOST_LEVELS]:
-        if isinstance(value, dict):
-            value = value.get(part)
-        elif isinstance(value, list) and part.isascii() and part.isdigit() and len(part) < 10:
-            value = value[int(part)] if int(part) < len(value) else None
-        else:
-            return None
-    return value
+    part = value_at(value, path)
+    return None if part is MISSING else part
 
 
 def status(

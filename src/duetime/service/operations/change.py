@@ -143,13 +143,16 @@ def change(call: Call, request: ChangeRequest) -> Answer[Changed]:
     return Answer(changed)
 
 
+def followers(call: Call, schedule: Schedule, limit: int) -> list[Schedule]:
+    """Return schedules that follow this one."""
+    return call.scheduler.store.followers_of(schedule, limit) if schedule.progress.followed else []
+
+
 def describe_followers(call: Call, schedule: Schedule, action: str) -> str | None:
     """Return what it means for the schedules that follow that this one is cancelled, deleted or restored."""
-    if not schedule.progress.followed or action not in _MEANINGS:
-        return None
-    followers = call.scheduler.store.followers_of(schedule, _MAX_FOLLOWERS + 1)
-    names = [masked(each.definition.name) for each in followers[:_MAX_FOLLOWERS]]
-    more = ["others"] if len(followers) > _MAX_FOLLOWERS else []
+    some = followers(call, schedule, _MAX_FOLLOWERS + 1) if action in _MEANINGS else []
+    names = [masked(each.definition.name) for each in some[:_MAX_FOLLOWERS]]
+    more = ["others"] if len(some) > _MAX_FOLLOWERS else []
     return f"schedules that follow it {_MEANINGS[action]}: {', '.join([*names, *more])}" if names else None
 
 

@@ -1,16 +1,15 @@
-"""The events that arrived, with the runs that they started; and the schedules that follow another one."""
+"""The events that arrived, with the runs that they started."""
 
 from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from duetime.engine.model import EventRow, Run, Schedule
+from duetime.engine.model import EventRow, Run
 from duetime.engine.value_class import dataclass
 from duetime.service.operations.declaration import Answer, Field, OperationRequest
 from duetime.service.services import Call
 
 _MAX_RUNS = 10
-_MAX_FOLLOWERS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +31,3 @@ def recent_events(call: Call, request: RecentEvents) -> Answer[list[CausingEvent
     store, owner = call.scheduler.store, None if call.caller.operator else call.caller.owner
     events = store.events_of(owner, request.limit, request.before, request.name)
     return Answer([CausingEvent(event, store.runs_of_event(event, _MAX_RUNS)) for event in events])
-
-
-def followers(call: Call, schedule: Schedule) -> Answer[list[Schedule]]:
-    """Return the schedules that follow this one."""
-    is_followed = schedule.progress.followed
-    return Answer(call.scheduler.store.followers_of(schedule, _MAX_FOLLOWERS) if is_followed else [])

@@ -132,6 +132,11 @@ def _notes(call: Call) -> list[str]:
     return [_LOCAL_ONLY] if _LOCAL.search(base) else [] if base else [_NO_SERVER]
 
 
+def hook_views(call: Call, rows: Sequence[HookRow]) -> list[View]:
+    base = address(call)
+    return [hook_view(call, each, base=base) for each in rows]
+
+
 def hook_view(call: Call, hook: HookRow, *, with_secret: bool = False, base: str | None = None) -> View:
     """Return what is shown of a hook. `base` is the address of the server."""
     path = f"/hooks/{hook.id}" + (f"/{hook.secret if with_secret else '***'}" if hook.scheme == "url" else "")
