@@ -28,7 +28,7 @@ from tests.support.hand import DONE, Hand, create, create_one, runs_of
 from tests.support.happenings import KEYS, expand, live, live_until_death, send, waits
 from tests.support.invariants import invariants
 from tests.support.size import FULL
-from tests.support.workers import _forkserver, eventually
+from tests.support.workers import eventually, is_killed
 
 
 @pytest.fixture
@@ -38,16 +38,6 @@ def store(store_url: str) -> Iterator[BaseStore]:
     yield opened
     invariants(opened)
     opened.close()
-
-
-def die(url: str, owner: str, base: int, death: Death, acknowledged: Path) -> bool:
-    process = _forkserver().Process(target=live_until_death, args=(url, owner, base, death, str(acknowledged)))
-    process.start()
-    process.join(30)
-    assert process.exitcode in (0, -9)
-    died = process.exitcode == -9
-    process.close()
-    return died
 
 
 def test_no_event_is_lost_and_none_runs_twice_wherever_a_process_dies(
@@ -64,7 +54,7 @@ def test_no_event_is_lost_and_none_runs_twice_wherever_a_process_dies(
                 waits(owner=owner, overlap="queue", created=Instant(base)),
                 waits(owner=owner, overlap="latest", created=Instant(base)),
             )
-            died = die(store_url, owner, base, Death(commit, side), file)
+            died = is_killed(store, live_until_death, store_url, owner, base, Death(commit, side), str(file))
             sent = set(file.read_text(encoding="utf-8").split()) if file.exists() else set()
             file.unlink(missing_ok=True)
             if died:

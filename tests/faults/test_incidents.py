@@ -19,7 +19,7 @@ from tests.support.dying import AFTER, BEFORE, Death, Step, open_quietly, run, w
 from tests.support.hand import Hand, create
 from tests.support.invariants import invariants
 from tests.support.size import FULL
-from tests.support.workers import Crew, _forkserver, eventually
+from tests.support.workers import Crew, eventually, is_killed
 
 TITLES = ["plants failed", "Still open: plants failed", "plants works again"]
 
@@ -48,15 +48,10 @@ def told(store: BaseStore, owner: str) -> list[str]:
     return [json.loads(each.definition.payload)["title"] for each in messages]
 
 
-def die(url: str, steps: Sequence[Step], death: Death, folder: Path) -> int | None:
+def die(store: BaseStore, url: str, steps: Sequence[Step], death: Death, folder: Path) -> int | None:
     """Let a process do the steps and die; return the number of the step in which it died, None if it did not."""
     progress = folder / "progress"
-    process = _forkserver().Process(target=run, args=(url, steps, death, str(progress)))
-    process.start()
-    process.join(30)
-    assert process.exitcode in (0, -9)
-    died = process.exitcode == -9
-    process.close()
+    died = is_killed(store, run, url, steps, death, str(progress))
     text = progress.read_text(encoding="utf-8") if progress.exists() else "0"
     progress.unlink(missing_ok=True)
     return int(text) if died else None
@@ -72,7 +67,7 @@ def test_each_event_is_told_once_wherever_a_process_dies(store: BaseStore, store
             owner, base = f"{side}{commit}", T0 + 10 * DAY * (2 * commit + (side == AFTER))
             (schedule,) = create(store, every(12 * HOUR, base, owner=owner, name="plants", pause_after=0))
             steps = steps_from(base)
-            died = die(store_url, steps, Death(commit, side), tmp_path)
+            died = die(store, store_url, steps, Death(commit, side), tmp_path)
             if died is not None:
                 for _ in work(store, steps[died:]):
                     pass

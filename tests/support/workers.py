@@ -25,6 +25,7 @@ from duetime.engine.store import RunQuery
 from duetime.engine.validation import NewSchedule
 from duetime.settings import Settings
 from duetime.stores.base import BaseStore
+from duetime.stores.postgres.store import PostgresStore
 from tests.support.invariants import invariants
 from tests.support.worker_process import Events, run, test_agents, test_tasks
 
@@ -34,6 +35,8 @@ CALLER = Caller(LOCAL, operator=True)
 CLOCK = SystemClock()
 LOOK = 0.025
 """Often enough for a test, seldom enough to leave the processors to what it waits for."""
+OTHERS_IN_TRANSACTIONS = """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+    AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"""
 
 
 class Event(NamedTuple):
@@ -82,6 +85,20 @@ def _forkserver() -> ForkServerContext:
     with patch.dict(os.environ, {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}):
         multiprocessing.forkserver.ensure_running()
     return context
+
+
+def is_killed(store: BaseStore, target: Callable[..., None], *args: object) -> bool:
+    """Run a function in a process of its own, and return whether the process was killed rather than ended. The database
+    server of a killed process needs a moment to notice; until then its locks hold, and others pass over its rows."""
+    process = _forkserver().Process(target=target, args=args)
+    process.start()
+    process.join(30)
+    assert process.exitcode in (0, -signal.SIGKILL)
+    killed = process.exitcode == -signal.SIGKILL
+    process.close()
+    if killed and isinstance(store, PostgresStore):
+        eventually(lambda: store._rows(OTHERS_IN_TRANSACTIONS, ()) == [(0,)], 30, "the killed process's locks are gone")
+    return killed
 
 
 class WorkerProcess:
