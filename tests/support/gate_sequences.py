@@ -88,11 +88,16 @@ class Sequence:
             self.expected.end(item.id, fails=fails)
 
     def kill(self) -> None:
-        """Let the worker die, with what it holds before a look or between look and work. A third time, a run that it
-        holds would be quarantined."""
+        """Let the worker die, with what it holds before a look, between look and work, or after work of which nobody
+        heard. A third time, a run that it holds would be quarantined."""
         if self.kills == 2:
             return
         self.kills += 1
+        for item in self.checked:
+            if self.chance.random() < 0.5:
+                before = len(self.world.works)
+                self.world.work(item, fails=self.chance.random() < 0.4)
+                assert self.world.works[before:] == [self.expected.live[item.id][1]], "it gets what its gate saw"
         self.checked.clear()
         self.world.kill()
         self.line = self.world.hold()

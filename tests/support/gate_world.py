@@ -7,7 +7,7 @@ from typing import Any
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.kind import Caller
-from duetime.engine.model import LOCAL, Run, RunId, Schedule
+from duetime.engine.model import LOCAL, Run, RunId, Schedule, ScheduleId
 from duetime.engine.policy.gates import GateGift
 from duetime.engine.policy.record import Finished
 from duetime.engine.worker.gate import check_gate
@@ -31,8 +31,11 @@ GATE = "page() | changed()"
 class GateWorld:
     """`page` is what the gate sees, `works` what the work was given, and `fails` whether the work fails."""
 
-    def __init__(self, store: BaseStore, gate: str = GATE, **policy: Any) -> None:
-        self.store, self.clock = store, SettableClock(T0)
+    def __init__(
+        self, store: BaseStore, gate: str = GATE, now: int = T0, schedule: ScheduleId | None = None, **policy: Any
+    ) -> None:
+        """With a schedule, go on with one that another world has created."""
+        self.store, self.clock = store, SettableClock(Instant(now))
         self.page: Any = "first"
         self.fails = False
         self.works: list[Any] = []
@@ -41,7 +44,10 @@ class GateWorld:
         self.kind = JobKind(registry)
         self.kinds = {"job": self.kind}
         payload = json.dumps({"task": "work", "args": [], "kwargs": {}}, separators=(",", ":"))
-        self.schedule = create_one(store, every(MINUTE, only_if=gate, payload=payload, **policy))
+        if schedule is None:
+            draft = every(MINUTE, now, only_if=gate, payload=payload, created=Instant(now), **policy)
+            schedule = create_one(store, draft)
+        self.schedule = schedule
         self.worker = self.new_worker()
 
     def _page(self) -> Any:
@@ -107,9 +113,13 @@ class GateWorld:
         self.record(item, gift)
         return False
 
-    def finish(self, item: ClaimedRun, *, fails: bool = False) -> None:
+    def work(self, item: ClaimedRun, *, fails: bool = False) -> Finished:
+        """Do the work of a run that has passed its gate; it is not recorded yet."""
         self.fails = fails
-        self.record(item, execute_run(item, self.kinds, self.clock, None, None, self.gifts[item.id]))
+        return execute_run(item, self.kinds, self.clock, None, None, self.gifts[item.id])
+
+    def finish(self, item: ClaimedRun, *, fails: bool = False) -> None:
+        self.record(item, self.work(item, fails=fails))
 
     def record(self, item: ClaimedRun, finished: Finished) -> None:
         item.over = True

@@ -80,7 +80,30 @@ def test_tasks(events: Events) -> Registry:
         events.say("begun", key)
         os.kill(os.getpid(), signal.SIGKILL)
 
+    add_gated_tasks(registry, events)
     return registry
+
+
+def add_gated_tasks(registry: Registry, events: Events) -> None:
+    """Add a task for gates and one for their work, which stop at each step for which there is a file."""
+
+    def stop_at(step: str, key: str, folder: str) -> None:
+        events.say(step, key)
+        while Path(folder, f"{key}.{step}").exists():
+            threading.Event().wait(LOOK)
+
+    @registry.task
+    def look(key: str, folder: str) -> str:
+        """Return what a file shows."""
+        stop_at("looks", key, folder)
+        return Path(folder, key).read_text(encoding="utf-8")
+
+    @registry.task
+    def use(key: str, folder: str, context: TaskContext) -> None:
+        """Record what the gate gave."""
+        stop_at("begins", key, folder)
+        events.say("ran", f"{key}@{context.gate}")
+        stop_at("ends", key, folder)
 
 
 def test_agents(options: dict[str, Any]) -> dict[str, AgentSettings]:
