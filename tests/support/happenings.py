@@ -10,7 +10,7 @@ from typing import Any
 from duetime.engine.clock import NEVER, Instant
 from duetime.engine.model import EventRow
 from duetime.engine.policy.rows import Draft
-from duetime.engine.store_interfaces import StoredEvent
+from duetime.engine.store_interfaces import SentEvent
 from duetime.engine.triggers.event import EventTrigger, conditions_of
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, draft
@@ -26,7 +26,7 @@ def waits(event: str = "push", where: Any = None, cooldown: int = 0, **given: An
 
 def send(
     store: BaseStore, name: str = "push", data: Any = None, at: int = T0, key: str | None = None, **given: Any
-) -> StoredEvent:
+) -> SentEvent:
     owner, depth = given.get("owner", "ada"), given.get("depth", 0)
     return store.emit(EventRow(0, owner, name, key, Instant(at), depth, json.dumps({} if data is None else data)))
 

@@ -12,12 +12,13 @@ from duetime.api.types import Id
 from duetime.api.values import Schedule, find, schedule_method, schedule_of, schedules_method, schedules_of
 from duetime.engine import model
 from duetime.engine.errors import Conflict, NotFound
+from duetime.engine.store_interfaces import SentEvent
 from duetime.service.answers import ServerStatus, Upcoming, WorkerState
 from duetime.service.kind_spec import KEPT_ELSEWHERE
 from duetime.service.operations import upcoming
 from duetime.service.operations.change_many import BulkChange, ChangeMany, change_many, kept_outside
 from duetime.service.operations.declaration import MAX_LIMIT, check_type, read_range
-from duetime.service.operations.emit import EmitEvent, SentEvent, emit
+from duetime.service.operations.emit import EmitEvent, emit
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
 from duetime.service.operations.status import status, worker_views, workers
 from duetime.service.options import Time

@@ -40,7 +40,7 @@ from duetime.engine.policy.rows import Draft
 from duetime.engine.queries import no_run, no_schedule
 from duetime.engine.scopes import DELETE, WRITE, check
 from duetime.engine.store import Creation, Store
-from duetime.engine.store_interfaces import StoredEvent
+from duetime.engine.store_interfaces import SentEvent
 from duetime.engine.triggers import Trigger
 from duetime.engine.validation import Changes, Drafter, NewSchedule
 
@@ -200,19 +200,19 @@ class Scheduler(Checkout):
 
     # -- events -------------------------------------------------------------------------------------------------
 
-    def emit(self, caller: Caller, name: str, data: Any, key: str | None = None) -> StoredEvent:
+    def emit(self, caller: Caller, name: str, data: Any, key: str | None = None) -> SentEvent:
         """Store an event of the caller's owner. An agent's run may send only names that begin with `agent.`, so that it
         cannot start what may do more than the run itself."""
         if caller.scopes:
             check(caller.scopes, WRITE)
         return self._emit(caller, name, data, key, is_agents=caller.depth > 0)
 
-    def emit_from(self, claim: Claim, depth: int, name: str, data: Any, key: str | None = None) -> StoredEvent:
+    def emit_from(self, claim: Claim, depth: int, name: str, data: Any, key: str | None = None) -> SentEvent:
         """Store an event that a run of this depth sends."""
         caller = Caller(claim.definition.owner, depth=depth + 1)
         return self._emit(caller, name, data, key, is_agents=claim.definition.depth > 0)
 
-    def _emit(self, caller: Caller, name: str, data: Any, key: str | None, *, is_agents: bool) -> StoredEvent:
+    def _emit(self, caller: Caller, name: str, data: Any, key: str | None, *, is_agents: bool) -> SentEvent:
         from duetime.engine.triggers.event import AGENTS, check_name  # few processes send events
 
         check_name(name)

@@ -274,17 +274,10 @@ class Figures(Protocol):
         """Return the number of due entries by lane; at most MAX_COUNTED_ROWS of each."""
 
 
-class StoredEvent(NamedTuple):
-    id: int
-    fresh: bool
-    """False if an event with the same key was stored before, which this is then the number of."""
-
-
-class EventName(NamedTuple):
-    """A name under which events arrived."""
-
-    name: str
-    last: Instant
+class SentEvent(NamedTuple):
+    event_id: int
+    duplicate: bool
+    """Whether an event with its key was sent before, which has this number."""
 
 
 class Events(Protocol):
@@ -293,7 +286,7 @@ class Events(Protocol):
     events_wait: bool
     """Whether the last exchange found events that wait to become runs."""
 
-    def emit(self, event: EventRow, most_bytes: int | None = None) -> StoredEvent:
+    def emit(self, event: EventRow, most_bytes: int | None = None) -> SentEvent:
         """* Store an event. Raises LimitReached."""
 
     def expand_events(self, now: Instant) -> bool:
@@ -321,17 +314,15 @@ class Events(Protocol):
     def latest_events(self, owner: str, pattern: str) -> list[EventRow]:
         """Return the latest event with a name, or with one that begins as a pattern such as `github.*` says."""
 
-    def event_names(self, owner: str, limit: int) -> list[EventName]:
-        """Return the names under which an owner's events arrived, as long as these are stored."""
+    def event_names(self, owner: str, limit: int) -> dict[str, Instant]:
+        """Return the names under which an owner's events arrived, as long as these are stored, and when they last
+        did."""
 
     def has_listeners(self, owner: str, name: str) -> bool:
         """Return whether an owner has a schedule that waits for events of this name."""
 
     def runs_of_event(self, event: EventRow, limit: int) -> list[Run]:
         """Return the runs that an event started, of schedules that still listen to it."""
-
-    def listening(self, owner: str | None, limit: int) -> list[Schedule]:
-        """Return active schedules of an owner, or of all owners, that wait for events."""
 
     def prune_events(self, before: Instant, limit: int) -> int:
         """* Delete at most `limit` events from before an instant that no run needs; return their number."""

@@ -10,8 +10,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.errors import InvalidInput, LimitReached
@@ -19,17 +18,14 @@ from duetime.engine.model import ENDED, EVENT_CAUSE, EventRow, Run, Schedule, Sc
 from duetime.engine.policy.arrivals import Arrivals, without
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rows import RunEvent
-from duetime.engine.store_interfaces import EventName, Events, StoredEvent
+from duetime.engine.store_interfaces import Events, SentEvent
 from duetime.engine.triggers.build import trigger_from_json
 from duetime.stores.byte_limits import add_bytes
 from duetime.stores.incidents import IncidentsMixin
 from duetime.stores.record_and_claim import apply, insert_events
-from duetime.stores.search import marks, whole_rows
+from duetime.stores.search import Where, whole_rows
 from duetime.stores.shared_commit import SharedCommit
 from duetime.stores.transaction import Transaction, schedule_of
-
-if TYPE_CHECKING:
-    from duetime.engine.triggers.event import EventTrigger
 
 MAX_PER_MINUTE: Final = 20_000
 """Maximum number of events of one owner in a minute."""
@@ -47,8 +43,6 @@ MAX_BYTES: Final = 1024 * 1024
 """Number of conditions that are checked, and of bytes of data, after which no further event is considered."""
 BYTES_PER_EVENT: Final = 200
 """Approximate bytes of an event besides its data."""
-_LISTENERS = """SELECT s.id, s.trigger, s.created FROM {source}
-WHERE s.owner = ? AND {event} IN ({names}) AND {listens} AND s.id > ? ORDER BY {order} LIMIT ?"""
 T = TypeVar("T")
 Request = tuple[EventRow, int | None]
 """An event to store, and the maximum of bytes that its owner may store."""
@@ -62,29 +56,24 @@ class ListenerRow(NamedTuple):
     created: Instant
 
 
-def _needed(tx: Transaction) -> set[int]:
-    """Return the events that runs which have not ended refer to."""
-    return {row[0] for row in tx.rows("events_of_live_runs")}
+def names_for(name: str) -> str:
+    """Return the names, as JSON, under which a schedule listens to an event of this name: its own, `github.*` and
+    `*`."""
+    parts = name.split(".")
+    wider = [f"{'.'.join(parts[:end])}.*" for end in range(len(parts) - 1, 0, -1)]
+    return json.dumps([name] if name.startswith(ENDED) else [name, *wider, "*"])
 
 
 def delete_oldest_events(tx: Transaction, owner: str, number: int) -> tuple[int, int]:
     """Delete the oldest events of an owner, except those that a run still needs; return their number and bytes."""
-    needed = _needed(tx)
-    rows = [row for row in tx.rows("oldest_events", owner, number + len(needed)) if row[0] not in needed][:number]
-    tx.rows_of_all("delete_event", [(event,) for event, _ in rows])
+    rows = tx.rows("delete_oldest_events", owner, number)
     tx.send("add_to_events", -len(rows), owner)
-    return len(rows), sum(size + BYTES_PER_EVENT for _, size in rows)
+    return len(rows), sum(size + BYTES_PER_EVENT for (size,) in rows)
 
 
 class EventsMixin(IncidentsMixin, Events):
     messenger: Messenger | None
-    _listeners_source: tuple[str, str]
-    """The table of schedules and the order of their numbers, so that the database chooses the index of listeners."""
-    _event_of_trigger: str
-    """The expression of the name in a stored trigger, as in the index of listeners."""
-    _listens: str
-    """The condition of that index."""
-    _emits: SharedCommit[Request, StoredEvent]
+    _emits: SharedCommit[Request, SentEvent]
 
     @abstractmethod
     def _counting(self, now: Instant, transaction: Callable[[], T]) -> T: ...
@@ -92,27 +81,27 @@ class EventsMixin(IncidentsMixin, Events):
     @abstractmethod
     def tell_observer(self, events: Sequence[RunEvent]) -> None: ...
 
-    def emit(self, event: EventRow, most_bytes: int | None = None) -> StoredEvent:
+    def emit(self, event: EventRow, most_bytes: int | None = None) -> SentEvent:
         return self._emits.write((event, most_bytes))
 
-    def _emit_together(self, requests: Sequence[Request]) -> list[StoredEvent]:
+    def _emit_together(self, requests: Sequence[Request]) -> list[SentEvent]:
         events = [event for event, _ in requests]
         now = events[0].at
 
-        def write() -> list[StoredEvent]:
+        def write() -> list[SentEvent]:
             with self._write() as tx:
                 for owner in sorted({event.owner for event in events}):
                     own = [request for request in requests if request[0].owner == owner]
                     self._count_sent(tx, owner, own, now)
                 stored = insert_events(tx, events)
-                for event, (_, fresh) in zip(events, stored, strict=True):
-                    if not fresh:
+                for event, (_, duplicate) in zip(events, stored, strict=True):
+                    if duplicate:
                         tx.send("add_to_events", -1, event.owner)
-                tx.announce_events()
+                tx.announce(at_once=True)
             return stored
 
         stored = self._counting(now, write)
-        if any(each.fresh for each in stored):
+        if not all(each.duplicate for each in stored):
             self._announce()
         return stored
 
@@ -130,15 +119,13 @@ class EventsMixin(IncidentsMixin, Events):
             delete_oldest_events(tx, owner, TRIMMED_AT_ONCE)
 
     def prune_events(self, before: Instant, limit: int) -> int:
-        if not self._named("old_events", before, 1):
+        if not self._named("old_events", before):
             return 0
         with self._write() as tx:
-            needed = _needed(tx)
-            rows = [row for row in tx.rows("old_events", before, limit + len(needed)) if row[0] not in needed][:limit]
-            for event, owner in rows:
-                tx.send("delete_event", event)
-                tx.send("add_to_events", -1, owner)
-        return len(rows)
+            owners = tx.rows("delete_old_events", before, limit)
+            for row in owners:
+                tx.send("add_to_events", -1, *row)
+        return len(owners)
 
     def follow(self, schedule: ScheduleId) -> None:
         with self._write() as tx:
@@ -153,20 +140,7 @@ class EventsMixin(IncidentsMixin, Events):
 
     def followers_of(self, schedule: Schedule, limit: int) -> list[Schedule]:
         owner, name = schedule.definition.owner, f"{ENDED}{schedule.definition.id}"
-        where = f"s.owner = ? AND {self._event_of_trigger} = ? AND {self._listens} AND p.state <> 'cancelled'"
-        return self._waiting_for_events(where, [owner, name], limit)
-
-    def listening(self, owner: str | None, limit: int) -> list[Schedule]:
-        own, values = ("", []) if owner is None else ("s.owner = ? AND ", [owner])
-        return self._waiting_for_events(f"{own}{self._listens} AND p.state = 'active'", values, limit)
-
-    def _waiting_for_events(self, where: str, values: Sequence[str], limit: int) -> list[Schedule]:
-        source, order = self._listeners_source
-        statement = (
-            f"SELECT s.*, p.* FROM {source} JOIN progress p ON p.schedule = s.id WHERE {where} AND p.next IS NOT NULL"  # noqa: S608
-            f" ORDER BY {order} LIMIT ?"
-        )
-        return [schedule_of(row) for row in self._rows(whole_rows(statement), [*values, limit])]
+        return [schedule_of(row) for row in self._named("followers", owner, name, limit)]
 
     def event(self, event: int) -> EventRow | None:
         rows = self._named("event_by_id", event)
@@ -175,61 +149,47 @@ class EventsMixin(IncidentsMixin, Events):
     def has_open_events(self) -> bool:
         return bool(self._named("has_open_events"))
 
-    def event_names(self, owner: str, limit: int) -> list[EventName]:
-        return [EventName._make(row) for row in self._named("event_names", owner, owner, owner, limit)]
+    def event_names(self, owner: str, limit: int) -> dict[str, Instant]:
+        return dict(self._named("event_names", owner, owner, owner, limit))
 
     def events_of(
         self, owner: str | None, limit: int, before: int | None = None, name: str | None = None
     ) -> list[EventRow]:
-        conditions = {"v.owner = ?": owner, "v.id < ?": before, "v.name = ?": name}
-        used = {text: value for text, value in conditions.items() if value is not None}
-        where = f" WHERE {' AND '.join(used)}" if used else ""
-        statement = whole_rows(f"SELECT v.* FROM events v{where} ORDER BY v.id DESC LIMIT ?")  # noqa: S608 - constants
-        return [EventRow._make(row) for row in self._rows(statement, [*used.values(), limit])]
+        where = Where()
+        where.equal("v.owner", owner)
+        where.equal("v.name", name)
+        if before is not None:
+            where.add("v.id < ?", before)
+        statement = whole_rows(f"SELECT v.* FROM events v{where.sql()} ORDER BY v.id DESC LIMIT ?")  # noqa: S608
+        return [EventRow._make(row) for row in self._rows(statement, [*where.values, limit])]
 
     def latest_events(self, owner: str, pattern: str) -> list[EventRow]:
         if not pattern.endswith("*"):
             return self.events_of(owner, 1, name=pattern)
-        names = [each.name for each in self.event_names(owner, MAX_LISTENERS) if each.name.startswith(pattern[:-1])]
+        names = [name for name in self.event_names(owner, MAX_LISTENERS) if name.startswith(pattern[:-1])]
         return self.events_of(owner, 1, name=names[0]) if names else []
 
     def has_listeners(self, owner: str, name: str) -> bool:
-        from duetime.engine.triggers.event import names_for
-
-        names = names_for(name)
-        return bool(self._rows(self._listeners_of(names), (owner, *names, 0, 1)))
-
-    def _listeners_of(self, names: Sequence[str]) -> str:
-        source, order = self._listeners_source
-        parts = {"source": source, "order": order, "event": self._event_of_trigger, "listens": self._listens}
-        return _LISTENERS.format(names=marks(names), **parts)
+        return bool(self._named("listeners", owner, names_for(name), 0, 1))
 
     def runs_of_event(self, event: EventRow, limit: int) -> list[Run]:
-        from duetime.engine.triggers.event import names_for
-
-        names = names_for(event.name)
-        statement = (
-            "SELECT r.* FROM schedules s JOIN runs r ON r.schedule = s.id AND r.due = ? AND r.cause = ?"  # noqa: S608
-            f" WHERE s.owner = ? AND {self._event_of_trigger} IN ({marks(names)}) AND {self._listens} LIMIT ?"
-        )
-        values = [event.at, f"{EVENT_CAUSE}{event.id}", event.owner, *names, limit]
-        return [Run._make(row) for row in self._rows(whole_rows(statement), values)]
+        values = event.at, f"{EVENT_CAUSE}{event.id}", event.owner, names_for(event.name), limit
+        return [Run._make(row) for row in self._named("runs_of_event", *values)]
 
     # -- turning events into runs -------------------------------------------------------------------------------
 
     def expand_events(self, now: Instant) -> bool:
-        from duetime.engine.triggers.event import EventTrigger, names_for  # few stores have events
-
         with self._write() as tx:
             if not tx.lock_expansion():  # another process is at it
                 return False
             events = [EventRow._make(row) for row in tx.rows("open_events", MAX_OPEN)]
             if not events:
                 return False
-            expansion = _Expansion(now, EventTrigger, partial(self._read_listeners, tx, names_for))
-            pairs, reached = expansion.choose(events)
-            self._decide(tx, now, pairs, expansion.unreadable)
-            tx.rows_of_all("set_reached", [(place, event) for event, place in reached])
+            expansion = _Expansion(tx, now)
+            expansion.choose(events)
+            self._decide(tx, now, expansion.pairs, expansion.unreadable)
+            for place, event in expansion.reached:
+                tx.send("set_reached", place, event)
             tx.announce()
         self.tell_observer(tx.events)
         self._announce()
@@ -252,40 +212,31 @@ class EventsMixin(IncidentsMixin, Events):
                 return
             rows = without(rows, conflicts)
 
-    def _read_listeners(
-        self, tx: Transaction, names_for: Callable[[str], tuple[str, ...]], event: EventRow
-    ) -> list[ListenerRow]:
-        names = names_for(event.name)
-        values = event.owner, *names, event.reached or 0, MAX_LISTENERS + 1
-        return [ListenerRow._make(row) for row in tx.select(self._listeners_of(names), values)]
-
 
 class _Expansion:
     """Chooses the events and the listeners about which one transaction decides."""
 
-    def __init__(self, now: Instant, type_: type[EventTrigger], read: Callable[[EventRow], list[ListenerRow]]) -> None:
-        self._now, self._type, self._read = now, type_, read
+    def __init__(self, tx: Transaction, now: Instant) -> None:
+        self._tx, self._now = tx, now
         self._known: dict[tuple[str, str], tuple[int, list[ListenerRow]]] = {}
         self._checks = self._bytes = 0
+        self.pairs: list[Pair] = []
+        self.reached: list[tuple[int | None, int]] = []
+        """How far each event is then."""
         self.unreadable: set[ScheduleId] = set()
 
-    def choose(self, events: Sequence[EventRow]) -> tuple[list[Pair], list[tuple[int, int | None]]]:
-        """Return pairs, and how far each event is then. An event that is not complete is the last one, because every
-        schedule gets events in their order."""
-        pairs: list[Pair] = []
-        reached: list[tuple[int, int | None]] = []
+    def choose(self, events: Sequence[EventRow]) -> None:
+        """Choose from the beginning. An event that is not complete is the last one, because every schedule gets events
+        in their order."""
         for event in events:
-            place = self._add_pairs(event, pairs)
-            reached.append((event.id, place))
+            place = self._add_pairs(event)
+            self.reached.append((place, event.id))
             self._bytes += len(event.data)
-            if place is not None or self._is_enough(pairs):
+            is_enough = len(self.pairs) >= MAX_DECISIONS or self._checks >= MAX_CHECKS or self._bytes >= MAX_BYTES
+            if place is not None or is_enough:
                 break
-        return pairs, reached
 
-    def _is_enough(self, pairs: Sequence[Pair]) -> bool:
-        return len(pairs) >= MAX_DECISIONS or self._checks >= MAX_CHECKS or self._bytes >= MAX_BYTES
-
-    def _add_pairs(self, event: EventRow, pairs: list[Pair]) -> int | None:
+    def _add_pairs(self, event: EventRow) -> int | None:
         """Add the listeners of an event; return the last one that was considered, or None if that was the last."""
         listeners, is_all = self._listeners(event)
         self._checks += len(listeners)
@@ -293,10 +244,10 @@ class _Expansion:
         with suppress(ValueError, RecursionError):  # it was edited in the database
             data = json.loads(event.data) if listeners else None
         for number, listener in enumerate(listeners):
-            if len(pairs) >= MAX_DECISIONS:
+            if len(self.pairs) >= MAX_DECISIONS:
                 return listeners[number - 1].schedule if number else event.reached
             if self._listens(listener, event, data):
-                pairs.append((event, listener.schedule))
+                self.pairs.append((event, listener.schedule))
         return None if is_all else listeners[-1].schedule
 
     def _listeners(self, event: EventRow) -> tuple[list[ListenerRow], bool]:
@@ -304,12 +255,15 @@ class _Expansion:
         for all events of the same name."""
         key, after = (event.owner, event.name), event.reached or 0
         if key not in self._known or self._known[key][0] > after:  # an event before it had been considered for a part
-            self._known[key] = after, self._read(event)
+            rows = self._tx.rows("listeners", event.owner, names_for(event.name), after, MAX_LISTENERS + 1)
+            self._known[key] = after, [ListenerRow._make(row) for row in rows]
         _, listeners = self._known[key]
         rest = [each for each in listeners[:MAX_LISTENERS] if each.schedule > after]
         return rest, len(listeners) <= MAX_LISTENERS
 
     def _listens(self, listener: ListenerRow, event: EventRow, data: object) -> bool:
+        from duetime.engine.triggers.event import EventTrigger  # few stores have events
+
         if event.at < listener.created <= self._now:
             return False
         try:
@@ -317,4 +271,4 @@ class _Expansion:
         except InvalidInput:
             self.unreadable.add(listener.schedule)
             return False
-        return isinstance(trigger, self._type) and (not trigger.where or trigger.matches(data))
+        return isinstance(trigger, EventTrigger) and trigger.matches(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
@@ -17,7 +18,7 @@ from duetime.engine.policy.follow_ups import Messenger, drafts_of
 from duetime.engine.policy.record import Finished, Receipt, plan_settlement
 from duetime.engine.policy.rows import Draft, Writes
 from duetime.engine.store import ClaimRequest, Creation
-from duetime.engine.store_interfaces import StoredEvent
+from duetime.engine.store_interfaces import SentEvent
 from duetime.stores.incidents import apply_further
 from duetime.stores.transaction import LockedRun, OwnerKey, Transaction, is_soon
 
@@ -69,25 +70,21 @@ def _create_follow_ups(tx: Transaction, drafts: Sequence[Draft]) -> None:
         tx.announce()
 
 
-def insert_events(tx: Transaction, events: Sequence[EventRow]) -> list[StoredEvent]:
+def insert_events(tx: Transaction, events: Sequence[EventRow]) -> list[SentEvent]:
     """Store events within an open transaction. An event whose key is known is not stored again."""
     rows = tx.rows_of_all("insert_event", [event[1:7] for event in events])
-    stored = [StoredEvent(row[0][0], True) if row else None for row in rows]
-    return [each or _known(tx, event) for each, event in zip(stored, events, strict=True)]
-
-
-def _known(tx: Transaction, event: EventRow) -> StoredEvent:
-    return StoredEvent(tx.rows("event_by_key", event.owner, event.name, event.key)[0][0], False)
+    known = [None if row else tx.rows("event_by_key", *event[1:4]) for row, event in zip(rows, events, strict=True)]
+    return [SentEvent((old or new)[0][0], old is not None) for new, old in zip(rows, known, strict=True)]
 
 
 def _store_ends(tx: Transaction, events: Sequence[EventRow], now: Instant) -> None:
     """Store the ends of runs that a schedule follows, so that it runs next."""
-    events = [event for event in events if tx.rows("is_followed", event.owner, event.name)]
+    events = [event for event in events if tx.rows("listeners", event.owner, json.dumps([event.name]), 0, 1)]
     for owner, number in sorted(Counter(event.owner for event in events).items()):
         tx.send("count_events", owner, now // MINUTE, 0, number)
     if events:
         insert_events(tx, events)
-        tx.announce_events()
+        tx.announce(at_once=True)
         tx.has_events = True
 
 

@@ -352,6 +352,8 @@ def firing_page(query: ScheduleQuery, lane: str | None, owner: str | None = None
     if lane is not None:
         where.equal("d.lane", lane)
         where.equal("d.owner", query.owner if owner is None else owner)
+    if query.due_from is not None:
+        where.add("d.at >= ?", query.due_from)
     if query.due_to is not None:  # read the queue no further than jitter can delay what is due by then
         where.add("d.at <= ?", query.due_to + _LATEST_JITTER)
     if query.cursor is not None:

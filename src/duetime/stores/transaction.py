@@ -151,9 +151,6 @@ class Transaction(Reader, Protocol):
         rows = self.rows("event_by_id", event)
         return EventRow._make(rows[0]).depth if rows else 0
 
-    def select(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement with `?` for parameters."""
-
     def new_run_id(self) -> RunId: ...
 
     def new_schedule_ids(self, count: int) -> list[ScheduleId]: ...
@@ -167,6 +164,7 @@ class Transaction(Reader, Protocol):
 
     def lock_expansion(self) -> bool:
         """Return whether no other transaction turns events into runs, and keep others from it."""
+        return bool(self.rows("lock_expansion")[0][0])
 
     def lock_listeners(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, Schedule]:
         """Lock the progress of schedules, which are in order, and return them as they are stored."""
@@ -228,11 +226,9 @@ class Transaction(Reader, Protocol):
     def spared(self, runs: Sequence[RunId]) -> dict[RunId, int]:
         """Return the number that was written for each run when a worker's death did not count against it."""
 
-    def announce(self) -> None:
-        """Notify other processes, with the commit, that something may have become due earlier."""
-
-    def announce_events(self) -> None:
-        """Notify other processes, with the commit, that events wait to become runs."""
+    def announce(self, *, at_once: bool = False) -> None:
+        """Notify other processes, with the commit, that something may have become due earlier; with `at_once`, that
+        events wait to become runs."""
 
     # Reads and writes for which all dialects use the same named queries.
 

@@ -40,14 +40,6 @@ def check_name(name: object, field: str = "event") -> str:
     raise InvalidInput(field=field, problem=f"must be a name such as github.push: {rule}; not {repr(name)[:60]}")
 
 
-def names_for(name: str) -> tuple[str, ...]:
-    """Return the names under which a schedule listens to an event of this name: its own, `github.*` and `*`."""
-    if name.startswith(RESERVED):
-        return (name,)
-    parts = name.split(".")
-    return name, *(f"{'.'.join(parts[:end])}.*" for end in range(len(parts) - 1, 0, -1)), ANY
-
-
 def value_at(data: object, path: str) -> object:
     """Return the value at a dotted path; MISSING if there is none."""
     for part in path.split("."):

@@ -202,7 +202,7 @@ class JobKind(KindHooks):
     def _emit(self, work: Work, event: str, data: Any = None, *, key: str | None = None) -> int | None:
         if self._scheduler is None:
             return emit_nothing(event)
-        return self._scheduler().emit_from(work.claim, work.depth, event, data, key).id
+        return self._scheduler().emit_from(work.claim, work.depth, event, data, key).event_id
 
     def _event_loop(self) -> AsyncLoop:
         with self._starting:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from duetime.engine.limits import MAX_EVENT_NAME_LENGTH
+from duetime.engine.store_interfaces import SentEvent
 from duetime.engine.value_class import dataclass
 from duetime.service.operations.declaration import Answer, Field, OperationRequest
 from duetime.service.services import Call
@@ -32,15 +33,9 @@ class EmitEvent(OperationRequest):
     ] = None
 
 
-class SentEvent(NamedTuple):
-    event_id: int
-    duplicate: bool
-    """Whether an event with its key was sent before, which has this number."""
-
-
 def emit(call: Call, request: EmitEvent) -> Answer[SentEvent]:
     """Store an event. From then on, it is not lost: workers start a run of every schedule that listens to it."""
     name = request.event
     event = call.scheduler.emit(call.caller, name, request.data, request.idempotency_key)
     is_heard = call.scheduler.store.has_listeners(call.caller.owner, name)
-    return Answer(SentEvent(event.id, not event.fresh), () if is_heard else [warning("no_listener", event=name)])
+    return Answer(event, () if is_heard else [warning("no_listener", event=name)])

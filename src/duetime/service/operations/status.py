@@ -174,9 +174,9 @@ def _topics(call: Call) -> list[str]:
 
 def _events(call: Call) -> View:
     """Return the names of the events that arrived, the latest first."""
-    names = sorted(call.scheduler.store.event_names(call.caller.owner, _LOOKED_AT), key=lambda each: -each.last)
-    rows = [{"name": each.name, "last": instant_view(each.last, call.zone)} for each in names[:_MOST_NAMES]]
-    return {"events": rows}
+    names = call.scheduler.store.event_names(call.caller.owner, _LOOKED_AT)
+    latest = sorted(names, key=names.__getitem__, reverse=True)[:_MOST_NAMES]
+    return {"events": [{"name": name, "last": instant_view(names[name], call.zone)} for name in latest]}
 
 
 def _limits(call: Call) -> Mapping[str, Any]:

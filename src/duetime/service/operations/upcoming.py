@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Annotated, NamedTuple
 
-from duetime.engine.clock import DAY, Instant
+from duetime.engine.clock import DAY, NEVER, Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.policy.options import policy_from_json
@@ -124,21 +124,14 @@ def upcoming(call: Call, request: ListUpcoming) -> Answer[UpcomingTimes]:
     call = call if request.kind is None else call._replace(kinds=(request.kind,))
     window = _Window(call.now, *read_range(call, request.start, request.until, ("from", "until")), request)
     answer = _times(call, window)
-    return answer._replace(value=answer.value._replace(on_events=_on_events(call, request)))
+    return answer._replace(value=answer.value._replace(on_events=_on_events(call, window)))
 
 
-def _on_events(call: Call, request: ListUpcoming) -> list[View]:
+def _on_events(call: Call, window: _Window) -> list[View]:
     """Return the schedules that wait for events, in place of the times that they do not have."""
-    owner = request.owner if call.caller.operator else call.caller.owner
-    rows = []
-    for each in call.scheduler.store.listening(owner, MOST_READ):
-        kind, owner = each.definition.kind, each.definition.owner
-        if call.serves(kind) and call.caller.sees(owner, kind) and _is_selected(call, each, request):
-            row = _row(call, each.definition.created, each)
-            rows.append({name: row[name] for name in ("id", "kind", "name", "reads_as", "owner")})
-        if len(rows) == MOST_ON_EVENTS:
-            break
-    return rows
+    query = replace(_query(call, window.request), firing=True, with_events=True, due_from=NEVER)
+    rows = [_row(call, NEVER, each) for each in _matching(call, window, query)[0][:MOST_ON_EVENTS]]
+    return [{name: row[name] for name in ("id", "kind", "name", "reads_as", "owner")} for row in rows]
 
 
 def _times(call: Call, window: _Window) -> Answer[UpcomingTimes]:
@@ -213,12 +206,15 @@ def _row(call: Call, at: Instant, schedule: Schedule) -> View:
 
 def _read(call: Call, window: _Window) -> tuple[list[Schedule], bool]:
     """Return the schedules that may fire in the window, and whether these are all of them."""
-    request = window.request
-    size, kinds = max(_PAGE, request.count), () if request.kind or call.kinds is None else tuple(call.kinds)
-    query = ScheduleQuery(request.owner, request.kind, kinds, limit=size, count_to=0, most_bytes=8 * PAGE_BYTES)
+    query = _query(call, window.request)
     firing, whole = _matching(call, window, replace(query, firing=True, due_to=window.until))
     paused, all_of_them = _matching(call, window, replace(query, status="paused"))
     return firing + paused, whole and all_of_them
+
+
+def _query(call: Call, request: ListUpcoming) -> ScheduleQuery:
+    size, kinds = max(_PAGE, request.count), () if request.kind or call.kinds is None else tuple(call.kinds)
+    return ScheduleQuery(request.owner, request.kind, kinds, limit=size, count_to=0, most_bytes=8 * PAGE_BYTES)
 
 
 def _kept_outside(call: Call, window: _Window) -> tuple[list[Schedule], list[str]]:

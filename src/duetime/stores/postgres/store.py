@@ -169,9 +169,6 @@ CONNECTIONS = 5
 class PostgresStore(BaseStore):
     _sql = SQL
     writes_overlap = True
-    _listeners_source = "schedules s", "s.id + 0"  # otherwise it reads all schedules of the owner in their order
-    _event_of_trigger = "(s.trigger::jsonb ->> 'event')"
-    _listens = "position('\"type\":\"event\"' in s.trigger) > 0 AND substr(s.key, 1, 6) <> '~gone-'"
 
     def __init__(self, url: str, clock: Clock | None = None, messenger: Messenger | None = None) -> None:
         super().__init__(messenger)

@@ -151,12 +151,6 @@ class PostgresTransaction(Transaction):
         self._burst()
         return [cursor.fetchall() for cursor in cursors]
 
-    def select(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        cursor = self._db.cursor(binary=True)
-        self._waiting.append((cursor, statement.replace("?", "%s"), tuple(values)))
-        self._burst()
-        return cursor.fetchall()
-
     def new_run_id(self) -> RunId:
         if not self._ids:
             self._ids.extend(row[0] for row in self.rows("new_run_ids", ID_BLOCK))
@@ -170,9 +164,6 @@ class PostgresTransaction(Transaction):
 
     def lock_alerts(self) -> None:
         self.send("lock_alerts")
-
-    def lock_expansion(self) -> bool:
-        return bool(self.rows("lock_expansion")[0][0])
 
     def lock_listeners(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, Schedule]:
         ids = numbers(schedules)
@@ -340,13 +331,10 @@ class PostgresTransaction(Transaction):
         ahead = min(entries[1]) - now
         self._soonest = ahead if self._soonest is None else min(ahead, self._soonest)
 
-    def announce(self) -> None:
+    def announce(self, *, at_once: bool = False) -> None:
         """Notify only of work that is due soon, because commits that notify are serialized across the whole server."""
-        if self._soonest is not None and self._soonest <= SOON:
+        if at_once or (self._soonest is not None and self._soonest <= SOON):
             self.send("notify")
-
-    def announce_events(self) -> None:
-        self.send("notify")
 
     def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:
         return dict.fromkeys(owners, 0) | dict(self.rows("usages", texts(owners), hour))

@@ -55,9 +55,6 @@ REFUSALS: dict[str, type[Exception]] = {"known id": NextIdUnknown, "limit": NotA
 
 class SqliteStore(BaseStore):
     _sql = SQL
-    _listeners_source = "schedules s INDEXED BY schedules_listening", "s.id"
-    _event_of_trigger = "json_extract(s.trigger, '$.event')"
-    _listens = "instr(s.trigger, '\"type\":\"event\"') > 0 AND substr(s.key, 1, 6) <> '~gone-'"
 
     def __init__(
         self, path: str | os.PathLike[str], clock: Clock | None = None, messenger: Messenger | None = None

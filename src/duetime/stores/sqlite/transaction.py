@@ -88,9 +88,6 @@ class SqliteTransaction(Transaction):
 
     send = rows
 
-    def select(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        return self._db.execute(statement, tuple(values)).fetchall()
-
     def new_run_id(self) -> RunId:
         if not self._next_run:
             self._next_run = self.rows("next_run_id")[0][0]
@@ -106,9 +103,6 @@ class SqliteTransaction(Transaction):
 
     def lock_alerts(self) -> None:
         """Do nothing, for the same reason."""
-
-    def lock_expansion(self) -> bool:
-        return True
 
     def lock_listeners(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, Schedule]:
         rows = map(schedule_of, self.rows("listeners_by_id", json.dumps(schedules)))
@@ -285,10 +279,8 @@ class SqliteTransaction(Transaction):
         self._db.executemany(SQL["report_run"], ((text, run, worker) for run, text in reports.items()))
         return beat_of(self.rows("stop_requests", worker, now), self.rows("floor"))
 
-    def announce(self) -> None:
+    def announce(self, *, at_once: bool = False) -> None:
         """Do nothing, because a commit changes `data_version`, which other processes watch."""
-
-    announce_events = announce
 
     def spared(self, runs: Sequence[RunId]) -> dict[RunId, int]:
         return dict(self.rows("spared_runs", json.dumps(runs))) if runs else {}

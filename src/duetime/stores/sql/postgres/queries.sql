@@ -149,10 +149,6 @@ WITH counted AS (
   WHERE p.schedule = u.schedule AND p.queued = 0 AND p.followed = 0 AND (p.next IS NOT NULL OR p.state <> 'paused') RETURNING 1
 ) SELECT 1 / (count(*) = ?)::integer FROM counted
 
--- name: is_followed
-SELECT 1 FROM schedules WHERE owner = ? AND (trigger::jsonb ->> 'event') = ?
-  AND position('"type":"event"' in trigger) > 0 AND substr(key, 1, 6) <> '~gone-' LIMIT 1
-
 -- name: delete_due
 DELETE FROM due d USING (SELECT unnest(?::bigint[]) AS schedule, unnest(?::bigint[]) AS run) AS u
 WHERE d.schedule = u.schedule AND d.run = u.run
@@ -471,3 +467,20 @@ SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.id
 -- name: lock_hook
 -- Two changes of a hook wait for each other.
 SELECT id, owner, name, scheme, secret, created, used, deliveries FROM hooks WHERE id = ? FOR UPDATE
+
+-- name: listeners
+-- In the order of a sum: otherwise it reads all schedules of the owner in their order.
+SELECT s.id, s.trigger, s.created FROM schedules s
+WHERE s.owner = ? AND (s.trigger::jsonb ->> 'event') = ANY (ARRAY(SELECT jsonb_array_elements_text(?::jsonb)))
+  AND position('"type":"event"' in s.trigger) > 0 AND substr(s.key, 1, 6) <> '~gone-' AND s.id > ?
+ORDER BY s.id + 0 LIMIT ?
+
+-- name: followers
+SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id
+WHERE s.owner = ? AND (s.trigger::jsonb ->> 'event') = ? AND position('"type":"event"' in s.trigger) > 0
+  AND substr(s.key, 1, 6) <> '~gone-' AND p.state <> 'cancelled' AND p.next IS NOT NULL ORDER BY s.id + 0 LIMIT ?
+
+-- name: runs_of_event
+SELECT r.* FROM schedules s JOIN runs r ON r.schedule = s.id AND r.due = ? AND r.cause = ?
+WHERE s.owner = ? AND (s.trigger::jsonb ->> 'event') = ANY (ARRAY(SELECT jsonb_array_elements_text(?::jsonb)))
+  AND position('"type":"event"' in s.trigger) > 0 AND substr(s.key, 1, 6) <> '~gone-' LIMIT ?

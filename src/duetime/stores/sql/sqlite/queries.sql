@@ -85,10 +85,6 @@ WHERE id = ? AND fence = ? AND worker = ? AND status = 'running' AND stop = 0
 UPDATE progress SET active = active - 1, last_status = 'completed', last_run = ?, last_error = NULL, failures = 0
 WHERE schedule = ? AND queued = 0 AND followed = 0 AND (next IS NOT NULL OR state <> 'paused')
 
--- name: is_followed
-SELECT 1 FROM schedules WHERE owner = ? AND json_extract(trigger, '$.event') = ?
-  AND instr(trigger, '"type":"event"') > 0 AND substr(key, 1, 6) <> '~gone-' LIMIT 1
-
 -- name: end_schedules
 -- The state is written for those alone that end: see `update_progress`.
 UPDATE progress SET state = 'ended', gap = NULL
@@ -299,3 +295,22 @@ CROSS JOIN progress p ON p.schedule = s.id
 -- name: lock_hook
 -- One transaction writes at a time.
 SELECT id, owner, name, scheme, secret, created, used, deliveries FROM hooks WHERE id = ?
+
+-- name: listeners
+SELECT s.id, s.trigger, s.created FROM schedules s INDEXED BY schedules_listening
+WHERE s.owner = ? AND json_extract(s.trigger, '$.event') IN (SELECT value FROM json_each(?))
+  AND instr(s.trigger, '"type":"event"') > 0 AND substr(s.key, 1, 6) <> '~gone-' AND s.id > ? ORDER BY s.id LIMIT ?
+
+-- name: followers
+SELECT s.*, p.* FROM schedules s INDEXED BY schedules_listening JOIN progress p ON p.schedule = s.id
+WHERE s.owner = ? AND json_extract(s.trigger, '$.event') = ? AND instr(s.trigger, '"type":"event"') > 0
+  AND substr(s.key, 1, 6) <> '~gone-' AND p.state <> 'cancelled' AND p.next IS NOT NULL ORDER BY s.id LIMIT ?
+
+-- name: runs_of_event
+SELECT r.* FROM schedules s JOIN runs r ON r.schedule = s.id AND r.due = ? AND r.cause = ?
+WHERE s.owner = ? AND json_extract(s.trigger, '$.event') IN (SELECT value FROM json_each(?))
+  AND instr(s.trigger, '"type":"event"') > 0 AND substr(s.key, 1, 6) <> '~gone-' LIMIT ?
+
+-- name: lock_expansion
+-- One transaction writes at a time.
+SELECT 1
