@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from duetime.engine import model
 from duetime.engine.actor import UNKNOWN, Actor
 from duetime.engine.clock import Instant
-from duetime.engine.outcome import Outcome, Returned
+from duetime.engine.outcome import Outcome, Returned, Skipped
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.gates import GateGift
 from duetime.engine.policy.options import Policy, policy_from_json
@@ -153,27 +153,15 @@ class Work:
         return filled_fields(payload, fields, json.loads(self.event.data))
 
 
-class GateLook(NamedTuple):
-    """What a gate, the condition `only_if` of a schedule, saw."""
-
-    reason: str | None
-    """Why it lets nothing pass; None if it does."""
-    memory: str | None = None
-    """What it remembers, as JSON, once the work succeeds, or at once if it lets nothing pass; None if that is nothing
-    new."""
-    result: str | None = None
-    """What the work gets, as JSON."""
-
-
 class Gates(Protocol):
-    """The attribute `gates` of the kind that knows the tasks."""
+    """The attribute `gates` of the kind that knows the tasks of gates, the conditions `only_if` of schedules."""
 
     def check(self, gate: str, caller: Caller) -> None:
         """Check the gate of a new or edited schedule. Raises InvalidInput, naming the field."""
 
-    def look(self, gate: str, memory: str | None, work: Work) -> GateLook | Returned:
+    def look(self, gate: str, memory: str | None, work: Work) -> GateGift | Skipped | Returned:
         """Check whether the work is to be done. May raise: the gate failed. A run whose tasks are not known here is
-        returned."""
+        returned. If there is nothing new to remember, the memory of the answer is None."""
 
 
 def gates_of(kinds: Mapping[str, Kind]) -> Gates | None:

@@ -84,7 +84,7 @@ class Skipped:
     memory: str | None = None
     """What the gate remembers from now on, as JSON; None if that stays as it is."""
     number: int = 0
-    """The number of what the gate was compared with; a memory with a later one stays."""
+    """The number of that memory; one with a later number stays."""
 
 
 FIRST_WAIT = 100_000

@@ -30,7 +30,7 @@ from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.decision import Change, Decision, RunDecider
 from duetime.engine.policy.fair_share import Budget, Turns
 from duetime.engine.policy.follow_ups import Messenger
-from duetime.engine.policy.gates import GateGift, GateState
+from duetime.engine.policy.gates import GateGift
 from duetime.engine.policy.record import Finished, Receipt
 from duetime.engine.policy.rows import Draft, RunEvent
 from duetime.engine.store_interfaces import Events, Figures, Hooks, Incidents, Publication, Remotes, Revocations
@@ -339,8 +339,8 @@ class Store(Remotes, Revocations, Publication, Figures, Incidents, Hooks, Events
 
     def attempts(self, run: RunId) -> list[Attempt]: ...
 
-    def gate_state(self, run: Run, gate: str) -> tuple[GateGift | None, GateState]:
-        """Return what its gate gave to a run earlier, and what the gate is compared with now."""
+    def last_gift(self, schedule: ScheduleId, gate: str) -> GateGift:
+        """Return what a gate is compared with: what it remembers, or gave to a run that has not ended."""
 
     def gate_gift(self, run: RunId) -> GateGift | None:
         """Return what its gate gave to a run."""

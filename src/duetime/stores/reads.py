@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from duetime.engine.clock import Clock, Instant
 from duetime.engine.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, Used, WorkerId, WorkerRow
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.gates import GateGift, GateState, gift_from, state_of
+from duetime.engine.policy.gates import GateGift, gift_from, last_of
 from duetime.engine.store import Page, PauseOfAll, RunInput, RunQuery, RunStopRequest, ScheduleQuery
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.stores.byte_limits import read_page, run_bytes, schedule_bytes
@@ -172,11 +172,9 @@ class ReadsMixin(NamedQueries):
         rows = self._named("input_of_run", run)
         return RunInput(*rows[0]) if rows else RunInput()
 
-    def gate_state(self, run: Run, gate: str) -> tuple[GateGift | None, GateState]:
-        gifts = {id: gift_from(gift) for id, gift in self._named("gate_gifts", run.schedule)}
-        own = gifts.pop(run.id, None)
-        stored = memory_from(self._named("memory_of", run.schedule))
-        return own, state_of(gate, stored, [gift for gift in gifts.values() if gift is not None])
+    def last_gift(self, schedule: ScheduleId, gate: str) -> GateGift:
+        gifts = dict(self._named("gate_gifts", schedule))
+        return last_of(gate, memory_from(self._named("memory_of", schedule)), gifts.values())
 
     def gate_gift(self, run: RunId) -> GateGift | None:
         rows = self._named("gate_gift", run)

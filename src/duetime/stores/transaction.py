@@ -21,8 +21,7 @@ from duetime.engine.model import (
 from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun, Reader
-from duetime.engine.policy.gates import NO_MEMORY, StoredMemory
-from duetime.engine.policy.rows import Completion, RunEvent, Tombstone, Writes
+from duetime.engine.policy.rows import Completion, RunEvent, StoredMemory, Tombstone, Writes
 from duetime.engine.store import Beat, ClaimRequest
 
 DEFINITION = len(Definition._fields)
@@ -73,7 +72,7 @@ def holding_of(row: tuple[Any, ...]) -> LockedRun:
 
 
 def memory_from(rows: Sequence[tuple[Any, ...]]) -> StoredMemory:
-    return StoredMemory._make(rows[0]) if rows else NO_MEMORY
+    return StoredMemory(*rows[0]) if rows else StoredMemory()
 
 
 def beat_of(stop: Sequence[tuple[Any, ...]], floor: Sequence[tuple[Any, ...]]) -> Beat:

@@ -22,8 +22,7 @@ from duetime.engine.model import (
 from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.decision import Change, Decision
 from duetime.engine.policy.finish import HeldRun
-from duetime.engine.policy.gates import NO_MEMORY, StoredMemory
-from duetime.engine.policy.rows import Draft, Tombstone, Writes, begin, claimed_run, new_run
+from duetime.engine.policy.rows import Draft, StoredMemory, Tombstone, Writes, begin, claimed_run, new_run
 from tests.support.drafts import T0
 
 ID = ScheduleId(7)
@@ -83,7 +82,7 @@ class Rows:
         return 0
 
     def memory_of(self, schedule: ScheduleId) -> StoredMemory:
-        return NO_MEMORY
+        return StoredMemory()
 
     def gate_gifts(self, schedule: ScheduleId) -> dict[RunId, str]:
         return {}

@@ -3,6 +3,7 @@ the same way."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Final, NamedTuple, Protocol
 
@@ -22,14 +23,15 @@ from duetime.engine.model import (
 from duetime.engine.outcome import Alert
 from duetime.engine.policy.catch_up import next_instant
 from duetime.engine.policy.chains import ChainReader, end_event
-from duetime.engine.policy.follow_ups import MESSAGE_KEY, alert, follow_ups
-from duetime.engine.policy.gates import MemoryReader, is_news
+from duetime.engine.policy.follow_ups import MESSAGE_KEY, alert, follow_ups, told_text
 from duetime.engine.policy.incidents import note
 from duetime.engine.policy.options import AlertMode, NotifyOn, Overlap, Policy
 from duetime.engine.policy.rows import (
     FurtherWrite,
     IncidentEvent,
+    MemoryWrite,
     RunEvent,
+    StoredMemory,
     Tombstone,
     Writes,
     earliest_start,
@@ -53,7 +55,7 @@ _PAUSED_ITSELF = re.compile(
 notes of earlier versions."""
 
 
-class Reader(ChainReader, MemoryReader, Protocol):
+class Reader(ChainReader, Protocol):
     """Lookups that a decision may make in the current transaction; only rare paths do."""
 
     def lock_schedule(self, schedule: ScheduleId) -> Schedule | None:
@@ -93,6 +95,15 @@ class Reader(ChainReader, MemoryReader, Protocol):
     def ranges_beyond(self, schedule: ScheduleId, now: Instant) -> list[Run]:
         """Return the ranges of missed or skipped occurrences that extend beyond `now`."""
 
+    def memory_of(self, schedule: ScheduleId) -> StoredMemory:
+        """Return what a schedule remembers of its gate and of what was told."""
+
+    def gate_gifts(self, schedule: ScheduleId) -> dict[RunId, str]:
+        """Return what the gate of a schedule gave to its runs that have not ended."""
+
+    def run_before(self, run: Run) -> Run | None:
+        """Return the run of the same schedule that was due before."""
+
 
 class HeldRun(NamedTuple):
     """A run with its schedule, the progress row locked."""
@@ -130,7 +141,7 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
     )  # fmt: skip
     writes.runs[closed.id] = closed
     if policy.deliver_to is not None or policy.callbacks:
-        is_old = policy.notify_on == NotifyOn.CHANGE and not is_news(writes, closed, reader)
+        is_old = policy.notify_on == NotifyOn.CHANGE and not _is_news(writes, closed, reader)
         writes.follow_ups += follow_ups(held.definition, policy, closed, now, is_old=is_old)
     if progress.followed and (closed.status == _COMPLETED or closed.status in _FAILURES):
         writes.ended += (end_event(held.definition, closed, now, reader),)
@@ -155,6 +166,21 @@ def end_pause(writes: Writes, progress: Progress, reader: Reader) -> Progress:
         writes.definitions.append(stored.definition._replace(resume_at=None))
         writes.withdraw(progress.schedule)
     return progress._replace(state=ScheduleState.ACTIVE, note=None)
+
+
+def _is_news(writes: Writes, closed: Run, reader: Reader) -> bool:
+    """Return whether the outcome of a run differs from the one that was told last, and note that it is told now. An
+    earlier decision of this batch may have told another one, which the store does not show yet."""
+    text = told_text(closed)
+    if text is None:
+        return False
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    kind = closed.schedule, "remember_told"
+    earlier = [each.values[0] for each in writes.further if isinstance(each, MemoryWrite) and each[:2] == kind]
+    last = earlier[-1] if earlier else reader.memory_of(closed.schedule).news
+    if last != digest:
+        writes.further += (MemoryWrite(closed.schedule, "remember_told", (digest,)),)
+    return last != digest
 
 
 def miss_untaken(

@@ -1,4 +1,4 @@
-"""What gates remember, and what they give to runs.
+"""What gates remember, what they give to runs, and runs that they do not let pass.
 
 A gate compares what it sees with its memory. A run that it lets pass is given what it saw, before the work begins. That
 becomes the memory with the run's success, in the same transaction, so that a change is not lost if the run fails. While
@@ -11,43 +11,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-from duetime.engine.encoding import json_object
-from duetime.engine.model import Definition, Run, RunId, ScheduleId
-from duetime.engine.policy.follow_ups import result_text, told_text
-from duetime.engine.policy.options import policy_for_ending
-from duetime.engine.policy.rows import MemoryWrite, Writes
+from duetime.engine.clock import Instant
+from duetime.engine.model import Cause, Definition, Run, RunStatus
+from duetime.engine.outcome import Skipped
+from duetime.engine.policy.decision import Change, Decision
+from duetime.engine.policy.finish import HeldRun, Reader, discount, end_run, miss_untaken
+from duetime.engine.policy.follow_ups import result_text
+from duetime.engine.policy.options import Policy, Untaken, policy_for_ending
+from duetime.engine.policy.rows import Extension, MemoryWrite, RunColumn, StoredMemory, Writes
 
 MOST_REMEMBERED: Final = 16 * 1024
 """Maximum bytes that the gate of a schedule remembers, and also of the result that it gives to a run."""
 FIRST_LOOK: Final = "this was the first look of its gate, with which later ones are compared"
-
-
-class StoredMemory(NamedTuple):
-    """The row of a schedule that remembers something."""
-
-    gate: str | None
-    number: int
-    memory: str | None
-    news: str | None
-    """The digest of the outcome that was told last."""
-
-
-NO_MEMORY: Final = StoredMemory(None, 0, None, None)
-
-
-class MemoryReader(Protocol):
-    """Lookups in the current transaction; only decisions about schedules that remember something make them."""
-
-    def memory_of(self, schedule: ScheduleId) -> StoredMemory:
-        """Return what a schedule remembers of its gate and of what was told."""
-
-    def gate_gifts(self, schedule: ScheduleId) -> dict[RunId, str]:
-        """Return what the gate of a schedule gave to its runs that have not ended."""
-
-    def run_before(self, run: Run) -> Run | None:
-        """Return the run of the same schedule that was due before."""
 
 
 class GateGift(NamedTuple):
@@ -73,64 +50,86 @@ class GateGift(NamedTuple):
         return json.dumps({name: value for name, value in self._asdict().items() if value}, ensure_ascii=False)
 
 
-def gift_from(text: str | None) -> GateGift | None:
-    stored = None if text is None else json_object(text)
-    return None if stored is None else GateGift(**{name: stored[name] for name in GateGift._fields if name in stored})
-
-
-class GateState(NamedTuple):
-    """What a gate is compared with now."""
-
-    number: int
-    memory: str | None
-
-
-def digest_of(gate: str) -> str:
-    return hashlib.sha256(gate.encode()).hexdigest()[:16]
-
-
-def state_of(gate: str, stored: StoredMemory, gifts: Iterable[GateGift]) -> GateState:
-    """Return the latest of what the gate remembers and of what it gave to runs that have not ended."""
-    own = stored.gate == gate
-    states = [GateState(stored.number, stored.memory if own else None)]
-    states += [GateState(each.number, each.memory) for each in gifts if each.gate == gate and each.memory is not None]
-    return max(states, key=lambda state: state.number)
-
-
-def remember(writes: Writes, completed: Run, reader: MemoryReader) -> None:
-    """Make what a run was given the memory of its gate, because the run succeeded."""
-    gift = gift_from(reader.gate_gifts(completed.schedule).get(completed.id))
-    if gift is not None and gift.memory is not None:
-        writes.further += (memory_write(completed, gift.gate, gift.number, gift.memory),)
-
-
-def is_news(writes: Writes, closed: Run, reader: MemoryReader) -> bool:
-    """Return whether the outcome of a run differs from the one that was told last, and note that it is told now. An
-    earlier decision of this batch may have told another one, which the store does not show yet."""
-    text = told_text(closed)
-    if text is None:
-        return False
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    kind = closed.schedule, "remember_told"
-    earlier = [each.values[0] for each in writes.further if isinstance(each, MemoryWrite) and each[:2] == kind]
-    last = earlier[-1] if earlier else reader.memory_of(closed.schedule).news
-    if last != digest:
-        writes.further += (MemoryWrite(closed.schedule, "remember_told", (digest,)),)
-    return last != digest
+def gift_from(text: str) -> GateGift:
+    return GateGift(**json.loads(text))
 
 
 def gate_of(definition: Definition) -> str:
     """Return the digest of the gate of a schedule; empty if it has none."""
     only_if = policy_for_ending(definition.policy).only_if
-    return "" if only_if is None else digest_of(only_if)
+    return "" if only_if is None else hashlib.sha256(only_if.encode()).hexdigest()[:16]
 
 
-def memory_write(run: Run, gate: str, number: int, memory: str) -> MemoryWrite:
-    """Return the memory of a gate from now on, unless the stored one has a later number or belongs to another gate."""
-    return MemoryWrite(run.schedule, "remember_gate", (gate, number, memory))
+def last_of(gate: str, stored: StoredMemory, gifts: Iterable[str]) -> GateGift:
+    """Return the latest of what a gate remembers and of what it gave to runs that have not ended."""
+    remembered = GateGift(gate, stored.number, stored.memory if stored.gate == gate else None)
+    later = [each for each in map(gift_from, gifts) if each.gate == gate and each.memory is not None]
+    return max([remembered, *later], key=lambda each: each.number)
+
+
+def give(change: Change, run: Run, *, fence: int, gift: GateGift) -> Decision[bool]:
+    """Give a run what its gate saw, unless the gate has given something else since it was compared. A waiting run that
+    nobody took is replaced now: as long as nothing changes, it waits."""
+    definition, progress = change.schedule
+    if run.status != RunStatus.RUNNING or run.fence != fence:
+        return Writes(), True  # it belongs to somebody else by now, and its outcome will be stale
+    reader = change.reader
+    if gift.memory is not None:
+        last = last_of(gift.gate, reader.memory_of(definition.id), reader.gate_gifts(definition.id).values())
+        if gift.number != last.number + 1:
+            return Writes(), False
+    writes = Writes(columns=[RunColumn("gate", gift.to_json(), run.id)])
+    policy = policy_for_ending(definition.policy)
+    if progress.untaken and policy.untaken == Untaken.REPLACE:
+        for waiting in reader.live_runs(definition.id):
+            if waiting.status == RunStatus.WAITING and waiting.holder is None:
+                miss_untaken(writes, HeldRun(waiting, definition, progress), policy, change.now, reader)
+    return writes, True
+
+
+def remember(writes: Writes, completed: Run, reader: Reader) -> None:
+    """Make what a run was given the memory of its gate, because the run succeeded."""
+    gift = gift_from(reader.gate_gifts(completed.schedule).get(completed.id, "{}"))
+    if gift.memory is not None:
+        values = gift.gate, gift.number, gift.memory
+        writes.further += (MemoryWrite(completed.schedule, "remember_gate", values),)
 
 
 def reset_gate(before: Definition, after: Definition) -> tuple[MemoryWrite, ...]:
     """Return what an edit of a schedule writes if it changes the gate, which then begins with a first look."""
     gate = gate_of(after)
     return () if gate == gate_of(before) else (MemoryWrite(after.id, "reset_gate", (gate,)),)
+
+
+def skip(writes: Writes, held: HeldRun, policy: Policy, outcome: Skipped, now: Instant, reader: Reader) -> None:
+    """End a run that its gate did not let pass. Consecutive ones share a row, to which this one is added."""
+    run, before = held.run, writes.progress_of(held.progress)
+    discount(writes, held, policy, now)
+    closed = run._replace(
+        status=RunStatus.SKIPPED, attempt=0, worker=None, started=None, finished=now, until=None, error=outcome.reason
+    )
+    end_run(writes, held, policy, closed, now, reader)
+    progress = writes.progress[run.schedule]
+    # What the page of the schedule shows of its last run stays, because this was none.
+    writes.progress[run.schedule] = progress._replace(
+        last_status=before.last_status or RunStatus.SKIPPED, last_error=before.last_error
+    )
+    if outcome.memory is not None:
+        values = gate_of(held.definition), outcome.number, outcome.memory
+        writes.further += (MemoryWrite(run.schedule, "remember_gate", values),)
+    earlier = None if run.cause != Cause.TRIGGER or run.attempt > 1 or run.deaths else reader.run_before(run)
+    if earlier is None or not _continues(earlier, outcome.reason) or earlier.id in writes.runs:
+        return
+    del writes.runs[run.id]
+    writes.runs_gone.append(run.id)
+    if earlier.error != outcome.reason:
+        writes.runs[earlier.id] = earlier._replace(error=outcome.reason)
+    writes.extensions.append(Extension(earlier.id, run.due, 1))
+
+
+def _continues(earlier: Run, reason: str) -> bool:
+    """Return whether the row of an earlier skip also stands for the next one. A row without a fence was never claimed:
+    its occurrences were passed over for another reason."""
+    if earlier.status != RunStatus.SKIPPED or earlier.cause != Cause.TRIGGER or not earlier.fence:
+        return False
+    return earlier.error in (reason, FIRST_LOOK)

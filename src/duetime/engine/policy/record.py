@@ -12,8 +12,7 @@ from duetime.engine.model import Attempt, Cause, Progress, Run, RunId, RunStatus
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Skipped, Waiting
 from duetime.engine.policy.finish import QUARANTINED, HeldRun, Reader, end_run, park_queued, pause_and_alert
 from duetime.engine.policy.follow_ups import alert
-from duetime.engine.policy.gate_runs import skip
-from duetime.engine.policy.gates import remember
+from duetime.engine.policy.gates import remember, skip
 from duetime.engine.policy.options import Untaken, policy_for_ending
 from duetime.engine.policy.rows import RunColumn, Writes, backoff, earliest_start, run_entry
 

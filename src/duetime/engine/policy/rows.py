@@ -284,8 +284,18 @@ class InputsGone(NamedTuple):
     schedule: ScheduleId
 
 
+class StoredMemory(NamedTuple):
+    """What a schedule remembers: see `policy.gates`."""
+
+    gate: str | None = None
+    number: int = 0
+    memory: str | None = None
+    news: str | None = None
+    """The digest of the outcome that was told last."""
+
+
 class MemoryWrite(NamedTuple):
-    """A change of what a schedule remembers: see `policy.gates`."""
+    """A change of what a schedule remembers."""
 
     schedule: ScheduleId
     action: Literal["remember_gate", "reset_gate", "remember_told", "delete_memory"]

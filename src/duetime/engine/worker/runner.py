@@ -95,7 +95,7 @@ def _stored_outcome(item: ClaimedRun, outcome: Outcome) -> Outcome:
     if not isinstance(outcome, Outcome):  # a kind may come from another package and return anything
         raise TypeError(f"its kind returned {type(outcome).__name__} instead of an outcome")
     if item.stop.is_set():
-        outcome = _outcome_after_stop(item, outcome)
+        outcome = outcome_after_stop(item, outcome)
     return redacted_outcome(outcome, item.claim.definition.payload)
 
 
@@ -126,7 +126,7 @@ def give_back(item: ClaimedRun, clock: Clock) -> Finished:
     return Finished(run.id, run.fence, Returned(), None, clock.now())
 
 
-def _outcome_after_stop(item: ClaimedRun, outcome: Outcome) -> Outcome:
+def outcome_after_stop(item: ClaimedRun, outcome: Outcome) -> Outcome:
     """Return the outcome of a run that was told to stop. A thread cannot be killed, so a run that returns after its
     timeout has failed. Its result is kept, because an agent may have done and used a lot by then."""
     reason = item.stop.reason

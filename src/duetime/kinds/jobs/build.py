@@ -6,8 +6,8 @@ from typing import Any
 
 from duetime.engine.clock import DAY, Clock, Instant, datetime_of
 from duetime.engine.store import Store
-from duetime.kinds.jobs.builtin import TASKS, fetch_task, operator_tasks
-from duetime.kinds.jobs.gate_tasks import GATE_TASKS, tasks_of
+from duetime.kinds.jobs.builtin import operator_tasks
+from duetime.kinds.jobs.gate_tasks import tasks_of
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.loading import load, load_entry_points
 from duetime.kinds.jobs.registry import Registry, Task, default_registry
@@ -24,7 +24,7 @@ def build(context: BuildContext) -> JobKind:
     if context.options.get("load_tasks", True):
         load_entry_points()
         load(settings.tasks, settings.origin.modules)
-    own = (*TASKS, *GATE_TASKS, fetch_task(settings), *tasks_of(settings), *_operator_tasks(context))
+    own = (*tasks_of(settings), *_operator_tasks(context))
     registry: Registry | None = context.options.get("registry")
     tasks = Registry(own, base=default_registry if registry is None else registry)
     return JobKind(tasks, scheduler=context.scheduler)

@@ -7,20 +7,23 @@ import html
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import LOCAL
 from duetime.kinds.jobs.context import TaskContext
 from duetime.kinds.jobs.registry import Task
-from duetime.net.calls import CallFailed, HttpCall
+from duetime.net.calls import CallFailed, HttpAnswer, HttpCall
 
 if TYPE_CHECKING:
-    from duetime.net.calls import HttpAnswer
     from duetime.net.client import Http
     from duetime.settings import Settings
 
+Address: TypeAlias = Annotated[str, "an http or https address that anybody can reach"]
+Get: TypeAlias = Callable[[str], HttpAnswer]
+"""How a gate gets the answer of an address, without a client of its own."""
 
 LARGEST: Final = 1024 * 1024
 """Maximum bytes of a page that are read."""
@@ -40,18 +43,12 @@ class NotFetched(DuetimeError):
     code = "not_fetched"
 
 
-def fetch(
-    url: Annotated[str, "an http or https address that anybody can reach"],
-    *,
-    allowed_hosts: Sequence[str] = (),
-    http: Http | None = None,
-    patience: float = PATIENCE,
-    owner: str = LOCAL,
-) -> str:
+def fetch(url: Address, *, allowed_hosts: Sequence[str] = (), get: Get | None = None) -> str:
     """Fetches a page and returns its text; HTML is reduced to readable text. Private addresses are refused."""
-    answer = send_get(url, allowed_hosts, http, patience, owner)
-    if isinstance(answer, CallFailed):
-        raise NotFetched(answer.reason)
+    try:
+        answer = get_once(url, allowed_hosts) if get is None else get(url)
+    except CallFailed as failed:
+        raise NotFetched(failed.reason) from None
     if not 200 <= answer.status < 300:
         raise NotFetched(f"the page was answered with status {answer.status}; redirects are not followed")
     content_type = answer.headers.get("content-type", "")[:1000]
@@ -59,18 +56,23 @@ def fetch(
     return page_text(text) if "html" in content_type else text
 
 
-def send_get(
-    url: str, allowed_hosts: Sequence[str], http: Http | None, patience: float, owner: str
-) -> HttpAnswer | CallFailed:
-    """Return the answer of an address, or why there is none. `http` is a client to use instead of a new one."""
-    client = http or guarded_http(allowed_hosts)
+def status(url: Address, *, allowed_hosts: Sequence[str] = (), get: Get | None = None) -> int:
+    """Returns the status with which an address answers, such as 200; 0 if it does not answer."""
     try:
-        return client.send(HttpCall("GET", url, {"Accept": "text/*, application/json"}, b"", patience, owner=owner))
+        return (get_once(url, allowed_hosts) if get is None else get(url)).status
     except CallFailed as failed:
-        return failed
-    finally:
-        if http is None:
-            client.close()
+        if failed.permanent or failed.untried:
+            raise NotFetched(failed.reason) from None
+        return 0
+
+
+def get_once(url: str, allowed_hosts: Sequence[str]) -> HttpAnswer:
+    with closing(guarded_http(allowed_hosts)) as http:
+        return http.send(page_call(url))
+
+
+def page_call(url: str, patience: float = PATIENCE, owner: str = LOCAL) -> HttpCall:
+    return HttpCall("GET", url, {"Accept": "text/*, application/json"}, patience=patience, owner=owner)
 
 
 def guarded_http(allowed_hosts: Sequence[str], connections: int = 1) -> Http:
@@ -189,12 +191,11 @@ def operator_tasks(backup: Callable[[], dict[str, Any]], prune: Callable[[], dic
     )
 
 
-def fetch_task(settings: Settings) -> Task:
-    """Return the task `fetch`. It runs in its own process, so that a hostile page blocks nothing and a timeout ends
-    it."""
-    return web_task(fetch, settings)
-
-
-def web_task(function: Callable[..., Any], settings: Settings) -> Task:
-    constants = {"allowed_hosts": list(settings.allowed_hosts), "http": None, "patience": PATIENCE, "owner": LOCAL}
-    return Task(function, isolation="process", portable=True, constants=constants, web=True)
+def web_tasks(settings: Settings) -> list[Task]:
+    """Return the tasks that use the web. Each runs in its own process, so that a hostile page blocks nothing and a
+    timeout ends it."""
+    constants = {"allowed_hosts": list(settings.allowed_hosts), "get": None}
+    return [
+        Task(function, isolation="process", portable=True, constants=constants, web=True)
+        for function in (fetch, status)
+    ]

@@ -9,8 +9,7 @@ from duetime.engine.clock import Clock
 from duetime.engine.errors import DuetimeError
 from duetime.engine.store import ScheduleQuery
 from duetime.kinds.jobs import shell_task
-from duetime.kinds.jobs.builtin import TASKS, fetch_task
-from duetime.kinds.jobs.gate_tasks import GATE_TASKS, tasks_of
+from duetime.kinds.jobs.gate_tasks import tasks_of
 from duetime.kinds.jobs.loading import load, load_entry_points
 from duetime.kinds.jobs.registry import Registry, default_registry
 from duetime.service.checks import Check, Checks, Installation
@@ -26,7 +25,7 @@ MAX_JOBS = 1000
 
 
 def _registry(settings: Settings) -> Registry:
-    return Registry((*TASKS, *GATE_TASKS, fetch_task(settings), *tasks_of(settings)), base=default_registry)
+    return Registry(tasks_of(settings), base=default_registry)
 
 
 def _modules(settings: Settings, clock: Clock) -> Iterator[Check]:

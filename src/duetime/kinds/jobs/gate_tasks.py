@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from duetime.engine.encoding import encode_whole
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import LOCAL
 from duetime.engine.policy.gates import FIRST_LOOK
 from duetime.engine.triggers.event import MISSING, value_at
-from duetime.kinds.jobs.builtin import PATIENCE, NotFetched, send_get, web_task
+from duetime.kinds.jobs.builtin import TASKS, web_tasks
 from duetime.kinds.jobs.registry import Task
-from duetime.net.calls import CallFailed
 
 if TYPE_CHECKING:
-    from duetime.net.client import Http
     from duetime.settings import Settings
 
 _MOST_KEPT: Final = 256
@@ -68,9 +65,9 @@ def became(
         raise NotNow(FIRST_LOOK)
     if not is_target:
         memory.at_once = True
-        raise NotNow(f"it is not {_brief(target)}")
+        raise NotNow(f"it is not {encode_whole(target)}")
     if memory.before:
-        raise NotNow(f"it was {_brief(target)} before")
+        raise NotNow(f"it was {encode_whole(target)} before")
     return value
 
 
@@ -110,21 +107,6 @@ def field(value: Annotated[Any, "JSON"], path: Annotated[str, "such as build.sta
     return None if part is MISSING else part
 
 
-def status(
-    url: Annotated[str, "an http or https address that anybody can reach"],
-    *,
-    allowed_hosts: Sequence[str] = (),
-    http: Http | None = None,
-    patience: float = PATIENCE,
-    owner: str = LOCAL,
-) -> int:
-    """Returns the status with which an address answers, such as 200; 0 if it does not answer."""
-    answer = send_get(url, allowed_hosts, http, patience, owner)
-    if isinstance(answer, CallFailed) and (answer.permanent or answer.untried):
-        raise NotFetched(answer.reason)
-    return 0 if isinstance(answer, CallFailed) else answer.status
-
-
 def files_changed(
     folder: Annotated[str, "a folder below watch_folders of the settings"], *, folders: Sequence[str], memory: Memory
 ) -> dict[str, Any]:
@@ -150,9 +132,8 @@ def files_changed(
 def allowed_folder(folder: str, folders: Sequence[str]) -> str:
     """Return the path of a folder that is or lies below one of those that the settings name, links resolved."""
     path = Path(folder).expanduser()
-    allowed = [Path(each).expanduser().resolve() for each in folders]
-    inside = [each for each in allowed if path.resolve().is_relative_to(each)] if path.is_absolute() else []
-    if not inside:
+    is_inside = any(path.resolve().is_relative_to(Path(each).expanduser().resolve()) for each in folders)
+    if not path.is_absolute() or not is_inside:
         problem = "must be an absolute path below one of watch_folders in the settings"
         raise InvalidInput(field="folder", problem=problem)
     return str(path.resolve())
@@ -190,11 +171,6 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else encode_whole(value)
 
 
-def _brief(value: Any) -> str:
-    text = encode_whole(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."
-
-
 GATE_TASKS: Final = (
     Task(changed, gate=True, constants={"memory": None}),
     Task(became, gate=True, constants={"memory": None}),
@@ -204,9 +180,10 @@ GATE_TASKS: Final = (
 )
 
 
-def tasks_of(settings: Settings) -> tuple[Task, ...]:
-    """Return the tasks for gates that depend on the settings."""
-    if not settings.watch_folders:
-        return (web_task(status, settings),)
-    folders = {"folders": list(settings.watch_folders), "memory": None}
-    return (web_task(status, settings), Task(files_changed, gate=True, local=True, constants=folders))
+def tasks_of(settings: Settings) -> list[Task]:
+    """Return the tasks that come with Duetime, besides those for operators."""
+    tasks = [*TASKS, *GATE_TASKS, *web_tasks(settings)]
+    if settings.watch_folders:
+        folders = {"folders": list(settings.watch_folders), "memory": None}
+        tasks.append(Task(files_changed, gate=True, local=True, constants=folders))
+    return tasks

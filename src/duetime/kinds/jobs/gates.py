@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from duetime.engine.clock import SystemClock
 from duetime.engine.encoding import encode
 from duetime.engine.errors import InvalidInput, UnknownTask
-from duetime.engine.kind import Caller, GateLook, StopReason, StopSignal, Work
+from duetime.engine.kind import Caller, StopReason, StopSignal, Work
 from duetime.engine.narrowing import may_use_web
-from duetime.engine.outcome import Returned
-from duetime.engine.policy.gates import MOST_REMEMBERED
-from duetime.kinds.jobs import builtin, gate_tasks
+from duetime.engine.outcome import Returned, Skipped
+from duetime.engine.policy.gates import MOST_REMEMBERED, GateGift
+from duetime.kinds.jobs import gate_tasks
 from duetime.kinds.jobs.arguments import told_as_piped
+from duetime.kinds.jobs.builtin import PATIENCE, guarded_http, page_call
 from duetime.kinds.jobs.gate_tasks import Memory, NotNow
 from duetime.kinds.jobs.pipeline import Planner, Stage, Unreadable, parse
 from duetime.kinds.jobs.registry import Task
 
 if TYPE_CHECKING:
+    from duetime.net.calls import HttpAnswer
     from duetime.net.client import Http
 
 T = TypeVar("T")
@@ -35,11 +37,6 @@ _MOST_LOST: Final = 8
 _FIELD: Final = "only_if"
 _CLOCK: Final = SystemClock()
 _OVER: Final = f"it took longer than {LONGEST:g} s"
-_OWN: Final = frozenset({
-    builtin.fetch, builtin.echo, builtin.shorten, gate_tasks.changed, gate_tasks.became, gate_tasks.contains,
-    gate_tasks.matches, gate_tasks.field, gate_tasks.status, gate_tasks.files_changed,
-})  # fmt: skip
-"""The tasks that come with Duetime and end in time by themselves."""
 
 
 class GateFailed(Exception):
@@ -65,7 +62,7 @@ class GateChecks:
         try:
             parse(gate)
             for task, step in self._planner.checked(gate, (), {}, caller, gate=True).stages:
-                if task.function not in _OWN and not caller.sees(caller.owner, "job"):
+                if not _is_own(task) and not caller.sees(caller.owner, "job"):
                     raise InvalidInput(field=_FIELD, problem=f"the token has no scope for jobs, so not for {task.name}")
                 if task.web and not may_use_web(caller):
                     problem = "this uses the web, which this agent's run may not; ask a person to do it"
@@ -83,7 +80,7 @@ class GateChecks:
             problem = error.problem if error.field == _FIELD else f"{error.field}: {error.problem}"
             raise InvalidInput(field=_FIELD, problem=problem) from None
 
-    def look(self, gate: str, memory: str | None, work: Work) -> GateLook | Returned:
+    def look(self, gate: str, memory: str | None, work: Work) -> GateGift | Skipped | Returned:
         try:
             stages = self._planner.known(gate).stages
         except UnknownTask as error:
@@ -91,8 +88,7 @@ class GateChecks:
         stop = StopSignal()
         ends = _CLOCK.monotonic() + LONGEST
         evaluate = partial(self._evaluate, stages, memory, replace(work, stop=stop), ends)
-        own = all(stage.task.function in _OWN for stage in stages)
-        return evaluate() if own else self._beside(evaluate, stop)
+        return evaluate() if all(_is_own(stage.task) for stage in stages) else self._beside(evaluate, stop)
 
     def close(self) -> None:
         with self._opening:
@@ -125,7 +121,7 @@ class GateChecks:
             raise results[0]
         return results[0]
 
-    def _evaluate(self, stages: Sequence[Stage], memory: str | None, work: Work, ends: float) -> GateLook:
+    def _evaluate(self, stages: Sequence[Stage], memory: str | None, work: Work, ends: float) -> GateGift | Skipped:
         before: dict[str, Any] = {} if memory is None else json.loads(memory)
         memories = {str(index): Memory(before.get(str(index))) for index in range(len(stages))}
         value: Any = None
@@ -149,7 +145,9 @@ class GateChecks:
         slots = [(name, slot) for name, slot in memories.items() if reason is None or slot.at_once]
         news = {name: slot.after for name, slot in slots if slot.after != slot.before}
         text = json.dumps({**before, **news}, ensure_ascii=False) if news else None
-        return GateLook(reason, text, None if reason else encode(value if result is None else result, MOST_REMEMBERED))
+        if reason is not None:
+            return Skipped(reason, text)
+        return GateGift(memory=text, result=encode(value if result is None else result, MOST_REMEMBERED))
 
     def _call(self, stage: Stage, index: int, value: Any, memory: Memory, work: Work, ends: float) -> Any:
         task, step = stage
@@ -158,24 +156,28 @@ class GateChecks:
         if is_piped:
             args.insert(0, value)
         try:
-            if task.function not in _OWN:
+            if not _is_own(task):
                 return self._call_foreign(task, args, kwargs, work)
             hidden = dict(task.constants)
             if "memory" in hidden:
                 hidden["memory"] = memory
-            if "http" in hidden:
-                left = max(0.1, ends - _CLOCK.monotonic())
-                hidden |= {"patience": min(builtin.PATIENCE, left), "owner": work.claim.definition.owner}
-                hidden["http"] = self._open_http(hidden["allowed_hosts"])
+            if "get" in hidden:
+                hidden["get"] = partial(self._get, hidden["allowed_hosts"], work.claim.definition.owner, ends)
             return task.function(*args, **kwargs, **hidden)
         except InvalidInput as error:
             raise (told_as_piped(error, task.name) if is_piped else error) from None
 
-    def _open_http(self, allowed_hosts: Sequence[str]) -> Http:
+    def _get(self, allowed_hosts: Sequence[str], owner: str, ends: float, url: str) -> HttpAnswer:
         with self._opening:
             if self._http is None:
-                self._http = builtin.guarded_http(allowed_hosts, connections=32)
-            return self._http
+                self._http = guarded_http(allowed_hosts, connections=32)
+            http = self._http
+        return http.send(page_call(url, min(PATIENCE, max(0.1, ends - _CLOCK.monotonic())), owner))
+
+
+def _is_own(task: Task) -> bool:
+    """Return whether a task comes with Duetime and ends in time by itself."""
+    return task.portable or task.gate
 
 
 def _refusal(stage: Stage, value: Any) -> str | None:

@@ -143,11 +143,9 @@ class Planner:
     def checked(
         self, text: str, args: Sequence[Any], kwargs: Mapping[str, Any], caller: Caller, *, gate: bool = False
     ) -> Plan:
-        """Return the plan for a new job or, with `gate`, for a gate. Raises InvalidInput that names the argument that
-        does not fit."""
+        """Return the plan for a new job or gate. Raises InvalidInput that names the argument that does not fit."""
         bare = self._registry.visible(text, caller)
-        if bare is not None:
-            _check_place(bare, gate)
+        if bare is not None and not bare.gate:
             bare.arguments.check(bare.name, args, kwargs)
             return _bare(bare)
         try:
@@ -156,7 +154,8 @@ class Planner:
             known = [task.name for task in self._registry if self._registry.visible(task.name, caller) is not None]
             raise UnknownTask(error.message, field=error.field, known=known[:_MOST_NAMED]) from None
         for index, (task, step) in enumerate(plan.stages):
-            _check_place(task, gate)
+            if task.gate and not gate:
+                raise InvalidInput(field="task", problem=f"{task.name} compares with earlier looks; use it in only_if")
             given_args, given_kwargs = step.arguments()
             if index == 0:
                 given_args += args
@@ -166,11 +165,6 @@ class Planner:
                 given_kwargs |= kwargs
             task.arguments.check(task.name, given_args, given_kwargs, piped=index > 0 and not step.apart)
         return plan
-
-
-def _check_place(task: Task, gate: bool) -> None:
-    if task.gate and not gate:
-        raise InvalidInput(field="task", problem=f"{task.name} compares with earlier looks; use it in only_if")
 
 
 @lru_cache(maxsize=4096)
