@@ -11,8 +11,9 @@ import pytest
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
+from duetime.engine.queries import MOST_NAMED
 from duetime.engine.validation import NewSchedule
-from duetime.service.lookup import MOST_NAMED, find_schedule
+from duetime.service.lookup import find_schedule
 from tests.support.refusals import attempt, refusal_of
 from tests.support.stage import Stage
 from tests.support.wordings import not_cancelled

@@ -13,13 +13,13 @@ import pytest
 
 from duetime.engine.clock import HOUR, MINUTE, NEVER, Instant
 from duetime.engine.errors import Conflict, WorkerGone
-from duetime.engine.model import FOLLOWED, Definition, ScheduleId
+from duetime.engine.model import FOLLOWED, Definition, Followed, ScheduleId
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.rows import Draft
 from duetime.engine.triggers import trigger_to_json
-from duetime.engine.triggers.chain import Followed, chain_after
+from duetime.engine.triggers.build import build_trigger
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every
 from tests.support.hand import Hand, create_one, runs_of, statuses, the
@@ -34,7 +34,7 @@ def after(store: BaseStore, first: ScheduleId, outcome: str = "succeeds", **give
 
 def rule(followed: Definition, outcome: str = "succeeds") -> str:
     config = {"outcome": outcome, FOLLOWED: Followed(followed.id, followed.public_id, followed.name)}
-    return trigger_to_json(chain_after(config, timezone="UTC", start=None, end=None, jitter=0))
+    return trigger_to_json(build_trigger("after", config, zone="UTC", now=Instant(T0)))
 
 
 def expand(store: BaseStore, now: int) -> None:

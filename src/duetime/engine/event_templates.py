@@ -42,11 +42,6 @@ def filled(value: Any, data: object) -> Any:
     return [filled(each, data) for each in value] if isinstance(value, list) else value
 
 
-def filled_fields(payload: Mapping[str, Any], fields: Sequence[str], data: object) -> dict[str, Any]:
-    """Return a payload, of which these fields have the values of an event."""
-    return {name: filled(value, data) if name in fields else value for name, value in payload.items()}
-
-
 def unknown_paths(payload: Mapping[str, Any], fields: Sequence[str], data: object) -> list[str]:
     """Return the paths in these fields that the data of an event do not have."""
     texts = json.dumps([payload[name] for name in fields if name in payload])

@@ -148,9 +148,10 @@ class Work:
         """Return the payload, of which these fields have the values of the event that started the run."""
         if self.event is None:
             return payload
-        from duetime.engine.event_templates import filled_fields  # few runs need it
+        from duetime.engine.event_templates import filled  # few runs need it
 
-        return filled_fields(payload, fields, json.loads(self.event.data))
+        data = json.loads(self.event.data)
+        return {name: filled(value, data) if name in fields else value for name, value in payload.items()}
 
 
 class Gates(Protocol):

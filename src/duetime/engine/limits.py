@@ -26,7 +26,6 @@ from duetime.engine.triggers.base import WallTrigger
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
 from duetime.engine.value_class import dataclass
 
-MAX_EVENT_NAME_LENGTH = 100
 MAX_EVENT_BYTES = 256 * 1024
 MOST_GAPS = 800
 """Number of gaps to check: BYSETPOS selects at most 2 x 366 times from one period."""

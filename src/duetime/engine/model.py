@@ -71,12 +71,21 @@ class Cause(StrEnum):
 
 EVENT_NAME: Final = r"[A-Za-z_][A-Za-z0-9_.:/-]*"
 """The pattern of the names of events."""
+MAX_EVENT_NAME_LENGTH: Final = 100
 ENDED: Final = "~ended."
 """The beginning of the names of events about the ends of runs; the number of their schedule follows."""
 FOLLOWED: Final = "followed"
 """The part of the configuration of a trigger that the scheduler adds: the schedule that is followed."""
 EVENT_CAUSE: Final = "event:"
 """The beginning of the cause of a run that an event started; the number of the event follows."""
+
+
+class Followed(NamedTuple):
+    """A schedule that another follows, as it was when that was decided."""
+
+    number: ScheduleId
+    id: str
+    name: str
 
 
 def event_of(cause: str) -> int | None:

@@ -16,6 +16,7 @@ from duetime.engine.model import (
     Attempt,
     Cause,
     Definition,
+    Followed,
     Run,
     RunId,
     RunStatus,
@@ -42,8 +43,14 @@ def no_run(**details: object) -> NotFound:
     return NotFound("there is no such run", details=details)
 
 
-_NUMBER = re.compile(r"([a-z]?)#?([0-9]{1,18})")
-"""The number of a schedule, after the first letter of its kind in a short id."""
+MOST_NAMED = 5
+"""Number of candidates that an error names."""
+_NUMBER = re.compile(r"#?([0-9]{1,18})")
+_NUMBERED = re.compile(r"[a-z]+_([0-9]{1,18})")
+"""The beginning of an id that contains the number, such as job_5 of job_5_1770000000."""
+_SHORT = re.compile(r"([a-z])([0-9]{1,18})")
+"""A short id: the first letter of the kind and the number."""
+_BEGINNING = re.compile(r"[a-z]+_[0-9a-f]{4,31}")
 
 
 class RulePreview(NamedTuple):
@@ -194,37 +201,67 @@ class Queries:
         """Return the traceback of a run that the caller has found. Each attempt that was retried has its own."""
         return self.store.traceback(run.id) if run.status in (RunStatus.FAILED, RunStatus.CANCELLED) else None
 
-    def with_followed(self, caller: Caller, config: Mapping[str, Any], owner: str) -> dict[str, Any]:
-        """Return the configuration of a trigger that follows another schedule, with that schedule, which the caller
-        gave by its id, its number or its name, and which has the same owner."""
-        from duetime.engine.triggers.chain import Followed  # few processes need it
+    def meant_by(
+        self, caller: Caller, reference: str | int, kind: str | None = None, *, deleted: bool = False
+    ) -> Sequence[Schedule]:
+        """Return the schedules of the caller that somebody can mean by an id (`job_5_1770000000`, `scd_...`), a number
+        (5, `5`, `#5`), a short id (`j5`), the beginning of an id (`job_5`, `scd_1a2b`) or a name, whatever its case. At
+        most eight indexed queries; one for a whole id. `deleted`: the id of a deleted schedule finds it too."""
+        text = str(reference).strip()
+        if not text or not could_be_an_id(text):
+            return []
+        schedule = self._by_id(caller, text, deleted=deleted)
+        if schedule is not None or isinstance(reference, int):  # a number is never a name
+            return [] if schedule is None else [schedule]
+        short = self._by_short_id(caller, text, deleted=deleted)
+        for query in _searches(text):
+            matching = self._matching(caller, query, kind)
+            if short is not None and all(each.definition.id != short.definition.id for each in matching):
+                matching = [short, *matching]  # a name may look like the short id of another schedule
+            if matching:
+                return matching
+        return []
 
-        reference = str(config.get("schedule", "")).strip()
-        if not reference or not could_be_an_id(reference):
-            raise InvalidInput(field="schedule", problem="give the id or the name of the schedule to follow")
-        schedules = [each for each in self._referred(caller, reference, owner) if each.definition.owner == owner]
+    def _by_id(self, caller: Caller, text: str, *, deleted: bool) -> Schedule | None:
+        schedule = self.store.find(text)
+        if schedule is None and (number := _NUMBER.fullmatch(text) or _NUMBERED.fullmatch(text)):
+            schedule = self.store.get(ScheduleId(int(number[1])))
+            if schedule is not None and text[0].isalpha() and not schedule.definition.public_id.startswith(f"{text}_"):
+                return None
+        return _visible(schedule, caller, deleted=deleted)
+
+    def _by_short_id(self, caller: Caller, text: str, *, deleted: bool) -> Schedule | None:
+        match = _SHORT.fullmatch(text)
+        schedule = None if match is None else self.store.get(ScheduleId(int(match[2])))
+        if match is None or schedule is None or schedule.definition.kind[0] != match[1]:
+            return None
+        return _visible(schedule, caller, deleted=deleted)
+
+    def _matching(self, caller: Caller, query: ScheduleQuery, kind: str | None) -> Sequence[Schedule]:
+        """Return the matches, only those of this kind if there are any; of names that differ in case, the one with the
+        given case. A name finds only the caller's own: whoever gives theirs the same name must not get an operator's
+        changes."""
+        query = seen_by(caller, query)
+        query = query if query.name is None else replace(query, owner=caller.owner)
+        of_kind = [] if kind is None else self.store.search(replace(query, kind=kind)).items
+        schedules = of_kind or self.store.search(query).items
+        exact = [each for each in schedules if each.definition.name == query.name]
+        return exact or schedules
+
+    def with_followed(self, caller: Caller, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the configuration of a trigger that follows another schedule, with that schedule, which must have the
+        same owner."""
+        reference = str(config.get("schedule", ""))
+        schedules = [each for each in self.meant_by(caller, reference) if each.definition.owner == caller.owner]
         name = config.get("name")
         if name and name not in [each.definition.name for each in schedules]:  # exported from another store
-            schedules = self._referred(caller, str(name), owner) or schedules
+            schedules = list(self.meant_by(caller, str(name))) or schedules
         if len(schedules) != 1:
             several = f"{len(schedules)} of your schedules are called {reference!r}; give the id of one of them"
             none = f"there is no schedule {reference[:60]!r} to follow; give the id or the name of one from the list"
             raise InvalidInput(field="schedule", problem=several if schedules else none)
         definition = schedules[0].definition
         return {**config, FOLLOWED: Followed(definition.id, definition.public_id, definition.name)}
-
-    def _referred(self, caller: Caller, reference: str, owner: str) -> list[Schedule]:
-        schedule = self.find(caller, reference)
-        number = _NUMBER.fullmatch(reference)
-        if schedule is None and number is not None:
-            stored = self.store.get(ScheduleId(int(number[2])))
-            if stored is not None and stored.definition.kind.startswith(number[1]):
-                schedule = self.find(caller, stored.definition.public_id)
-        if schedule is not None:
-            return [schedule]
-        query = ScheduleQuery(name=reference, owner=owner, status="living", limit=10, count_to=0)
-        living = self.store.search(seen_by(caller, query)).items
-        return [each for each in living if each.definition.name == reference] or list(living)
 
     def preview(
         self, trigger_type: str, config: Mapping[str, Any], *, timezone: str | None = None, count: int = 5
@@ -268,6 +305,19 @@ def could_be_an_id(text: str) -> bool:
 
 
 @budgeted
+def _visible(schedule: Schedule | None, caller: Caller, *, deleted: bool) -> Schedule | None:
+    if schedule is None or not caller.sees(schedule.definition.owner, schedule.definition.kind):
+        return None
+    return None if schedule.progress.state == ScheduleState.DELETED and not deleted else schedule
+
+
+def _searches(text: str) -> list[ScheduleQuery]:
+    """Return the further searches; the first one that finds something decides."""
+    by_name = ScheduleQuery(name=text, limit=MOST_NAMED + 1, count_to=0)
+    named = [replace(by_name, status="living"), by_name]
+    return [replace(by_name, name=None, id_prefix=text), *named] if _BEGINNING.fullmatch(text) else named
+
+
 def upcoming(trigger: Trigger, after: Instant, count: int) -> list[Instant]:
     """Return at most `count` instants: fewer if there are no more, or if finding more would take too many steps."""
     instants: list[Instant] = []

@@ -23,6 +23,7 @@ from duetime.engine.model import (
     OVER,
     Definition,
     EventRow,
+    Followed,
     Run,
     RunStatus,
     Schedule,
@@ -99,12 +100,11 @@ class Scheduler(Checkout):
         known = None if any_request else self._find_created_by_keys(caller, news)
         if known is not None:
             return [Creation(schedule, False) for schedule in known]
-        is_chain = any(new.trigger_type == "after" for new in news)
-        news = self._with_followed(caller, news) if is_chain else news
+        if any(new.trigger_type == "after" for new in news):
+            news = [
+                new._replace(trigger_config=self._follow(caller, new.trigger_type, new.trigger_config)) for new in news
+            ]
         drafts = self.drafts(caller, news)
-        for new in news if is_chain else ():  # before it is created, so that it misses no end
-            if FOLLOWED in new.trigger_config:
-                self.store.follow(new.trigger_config[FOLLOWED].number)
         created = self._create(drafts, {caller.owner: self.limits.schedules}, self._most_bytes(caller.owner))
         if any_request:
             return created
@@ -116,19 +116,17 @@ class Scheduler(Checkout):
                 raise KeyReused
         return created
 
-    def _with_followed(self, caller: Caller, news: Sequence[NewSchedule]) -> list[NewSchedule]:
-        """Return requests with the schedules that they follow."""
-        return [
-            new._replace(trigger_config=self.with_followed(caller, new.trigger_config, caller.owner))
-            if new.trigger_type == "after"
-            else new
-            for new in news
-        ]
+    def _follow(self, caller: Caller, type_: str, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the configuration of a trigger with the schedule that it follows, if it follows one. From now on, the
+        ends of runs of that one are events, so that what is then created misses none."""
+        if type_ != "after":
+            return config
+        config = self.with_followed(caller, config)
+        self.store.follow(config[FOLLOWED].number)
+        return config
 
     def plan(self, caller: Caller, new: NewSchedule) -> Draft:
         """Draft a schedule that is created later, together with the one that it may follow."""
-        from duetime.engine.triggers.chain import Followed  # few processes need it
-
         config = new.trigger_config
         if new.trigger_type == "after":
             followed = Followed(ScheduleId(0), str(config.get("schedule")), str(config.get("name")))
@@ -334,14 +332,11 @@ class Scheduler(Checkout):
             raise no_schedule()
         self.check_scopes(caller, WRITE, schedule.definition)
         check_operator(caller, schedule.definition)
-        config = changes.trigger_config or {}
-        if changes.trigger_type == "after":
-            config = self.with_followed(caller, config, schedule.definition.owner)
-            changes = replace(changes, trigger_config=config)
-        patch = self.drafter.patch(caller, schedule, changes, self.clock.now())
-        if FOLLOWED in config:
-            self.store.follow(config[FOLLOWED].number)
         before = schedule.definition
+        if changes.trigger_type == "after":
+            own, config = caller._replace(owner=before.owner), changes.trigger_config or {}
+            changes = replace(changes, trigger_config=self._follow(own, "after", config))
+        patch = self.drafter.patch(caller, schedule, changes, self.clock.now())
         if patch.payload is not None and patch.subject is not None:
             self.check_scopes(caller, WRITE, before._replace(payload=patch.payload, subject=patch.subject))
         if patch.version is None and (patch.policy, patch.trigger) != (None, None):

@@ -33,8 +33,8 @@ from duetime.engine.policy.decision import (
     Decision,
     as_stored,
     changed,
+    check_circle,
     not_possible,
-    refuse_circle,
     state_words,
     touch,
 )
@@ -167,7 +167,7 @@ def edit(change: Change, patch: Edit) -> Decision[Schedule]:
         raise not_possible("edited", "running" if progress.active else progress.state)
     if patch.version is not None and patch.version != definition.version:
         raise Conflict("it was changed in the meantime; read it again and repeat the edit")
-    refuse_circle(change, patch.trigger or "")
+    check_circle(change, patch.trigger or "")
     changes = {
         name: value
         for name in ("name", "subject", "trigger", "payload", "policy", "fingerprint")

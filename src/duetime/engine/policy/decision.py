@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import Conflict, InvalidInput
-from duetime.engine.model import ENDED, Definition, Run, Schedule
+from duetime.engine.model import ENDED, Definition, Run, Schedule, ScheduleId
 from duetime.engine.policy.finish import Reader
 from duetime.engine.policy.rows import NewId, Writes
 
@@ -41,12 +41,25 @@ Decision: TypeAlias = tuple[Writes, T]
 RunDecider: TypeAlias = Callable[[Change, Run], Decision[T]]
 
 
-def refuse_circle(change: Change, trigger: str) -> None:
-    """Refuse a trigger with which a schedule would follow itself, directly or by way of others."""
-    if ENDED in trigger:
-        from duetime.engine.policy.chains import check_circle  # few processes need it
+def check_circle(change: Change, trigger: str) -> None:
+    """Refuse a trigger with which a schedule would follow itself. Until the change is written, no other schedule of the
+    owner can become part of a chain."""
+    definition, reader, place = change.schedule.definition, change.reader, _followed_by(trigger)
+    if place is not None:
+        reader.lock_owner(definition.owner)
+    seen = set()
+    while place is not None and place not in seen:
+        if place == definition.id:
+            text = "it would follow itself, directly or by way of others; let it follow a schedule that does not"
+            raise Conflict(text, code="not_possible")
+        seen.add(place)
+        place = _followed_by(reader.trigger_of(place) or "")
 
-        check_circle(change.schedule.definition, trigger, change.reader)
+
+def _followed_by(trigger: str) -> ScheduleId | None:
+    """Return the schedule that a stored trigger follows; None if it follows none."""
+    _, separator, rest = trigger.partition(f'"event":"{ENDED}')
+    return ScheduleId(int(rest.partition('"')[0])) if separator else None
 
 
 def changed(schedule: Schedule, writes: Writes) -> Schedule:

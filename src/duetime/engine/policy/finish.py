@@ -19,11 +19,11 @@ from duetime.engine.model import (
     ScheduleId,
     ScheduleState,
     Trouble,
+    event_of,
 )
 from duetime.engine.outcome import Alert
 from duetime.engine.policy.catch_up import next_instant
-from duetime.engine.policy.chains import ChainReader, end_event
-from duetime.engine.policy.follow_ups import MESSAGE_KEY, alert, follow_ups, told_text
+from duetime.engine.policy.follow_ups import MESSAGE_KEY, alert, end_event, follow_ups, told_text
 from duetime.engine.policy.incidents import note
 from duetime.engine.policy.options import AlertMode, NotifyOn, Overlap, Policy
 from duetime.engine.policy.rows import (
@@ -55,8 +55,16 @@ _PAUSED_ITSELF = re.compile(
 notes of earlier versions."""
 
 
-class Reader(ChainReader, Protocol):
+class Reader(Protocol):
     """Lookups that a decision may make in the current transaction; only rare paths do."""
+
+    def lock_owner(self, owner: str) -> None:
+        """Serialize the transactions of one owner that take this lock."""
+
+    def trigger_of(self, schedule: ScheduleId) -> str | None: ...
+
+    def depth_of_event(self, event: int) -> int:
+        """Return the depth of an event; 0 if it is not stored any more."""
 
     def lock_schedule(self, schedule: ScheduleId) -> Schedule | None:
         """Return a schedule as it is stored."""
@@ -144,7 +152,9 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
         is_old = policy.notify_on == NotifyOn.CHANGE and not _is_news(writes, closed, reader)
         writes.follow_ups += follow_ups(held.definition, policy, closed, now, is_old=is_old)
     if progress.followed and (closed.status == _COMPLETED or closed.status in _FAILURES):
-        writes.ended += (end_event(held.definition, closed, now, reader),)
+        cause = event_of(closed.cause)
+        depth = 0 if cause is None else reader.depth_of_event(cause)
+        writes.ended += (end_event(held.definition, closed, now, depth),)
     if policy.is_observed:
         writes.events += (RunEvent(held.definition, closed),)
     if paused:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from duetime.engine.clock import Instant
-from duetime.engine.model import Definition, Run, RunStatus, ScheduleId
+from duetime.engine.model import ENDED, Definition, EventRow, Run, RunStatus, ScheduleId
 from duetime.engine.outcome import Alert
 from duetime.engine.policy.options import (
     ALERTS,
@@ -114,7 +114,7 @@ def _describe_end(run: Run) -> tuple[str, str]:
     """Return the title and the text of the message about a run's end."""
     if run.status != RunStatus.COMPLETED:
         return f"{run.name} failed", run.error or f"It ended as {run.status}."
-    own = parse_result(run.result)
+    own = _parse_result(run.result)
     title = own.get("title") if isinstance(own, dict) else None
     text = result_text(run.result) or "It completed."
     return (title if isinstance(title, str) else f"{run.name} completed"), text
@@ -122,7 +122,7 @@ def _describe_end(run: Run) -> tuple[str, str]:
 
 def result_text(result: str | None) -> str:
     """Return a result in the form that people read: the text itself if the result is a text."""
-    value = parse_result(result)
+    value = _parse_result(result)
     if isinstance(value, dict) and isinstance(value.get("text"), str):
         value = value["text"]
     if value is None:
@@ -130,12 +130,28 @@ def result_text(result: str | None) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def parse_result(result: str | None) -> Any:
-    """Return a stored result as a value."""
+def _parse_result(result: str | None) -> Any:
     try:
         return json.loads(result or "null")
     except (ValueError, RecursionError):
         return result
+
+
+def end_event(definition: Definition, run: Run, now: Instant, depth: int) -> EventRow:
+    """Return the event that the end of a run is for the schedules that follow. `depth` is that of the event that
+    started the run. A run that is retried manually ends again under another fence, which is another event."""
+    data = {
+        "schedule": definition.public_id,
+        "name": run.name,
+        "run": run.id,
+        "status": run.status,
+        "due": run.due,
+        "result": _parse_result(run.result),
+        "text": result_text(run.result),
+        "error": run.error,
+    }
+    text, name = json.dumps(data, ensure_ascii=False, separators=(",", ":")), f"{ENDED}{definition.id}"
+    return EventRow(0, definition.owner, name, f"{run.id}.{run.fence}", now, max(definition.depth, depth), text)
 
 
 def _callback(definition: Definition, run: Run, key: str, callback: Callback, now: Instant) -> Draft:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import InvalidInput, InvalidTrigger, UnreadableTime
-from duetime.engine.model import FOLLOWED
+from duetime.engine.model import ENDED, FOLLOWED, Followed
 from duetime.engine.text_cache import text_cache
 from duetime.engine.times import LONGEST_DURATION, read_exact, read_instant
 from duetime.engine.times.grammar import plain_words, read_amounts, read_iso, read_relative
@@ -147,15 +147,13 @@ def _stored_change(stored: Mapping[str, object], common: Common) -> Trigger:
 def _stored_event(stored: Mapping[str, object], common: Common) -> Trigger:
     from duetime.engine.triggers.event import EventTrigger, check_pattern, conditions_of  # few triggers need it
 
-    where, label = conditions_of(stored.get("where")), stored.get("label", "")
+    event, where = check_pattern(stored.get("event")), conditions_of(stored.get("where"))
     cooldown = _whole(stored.get("cooldown_us", 0), "cooldown_us", least=0)
-    if not isinstance(label, str):
-        raise InvalidTrigger("label must be text.", field="label")
-    if "outcome" in stored:
-        from duetime.engine.triggers.chain import stored_chain
-
-        return stored_chain(stored, label, cooldown=cooldown, **common)
-    return EventTrigger(event=check_pattern(stored.get("event")), where=where, cooldown=cooldown, label=label, **common)
+    texts: dict[str, Any] = {name: stored.get(name, "") for name in ("id", "label", "outcome")}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise InvalidTrigger(f"{name} must be text.", field=name)
+    return EventTrigger(event=event, where=where, cooldown=cooldown, **texts, **common)
 
 
 def unknown_type(value: object) -> InvalidTrigger:
@@ -424,31 +422,31 @@ def _changing(config: Config, shared: Common, now: Instant) -> Trigger:
 
 
 def _event(config: Config, shared: Common, now: Instant) -> Trigger:
-    """Build a trigger that waits for events. Nothing of the clock applies to it."""
-    from duetime.engine.triggers.event import RESERVED
-
-    _refuse_times(config)
-    stored: dict[str, object] = {name: config[name] for name in ("event", "where") if config.get(name) is not None}
-    if str(config.get("event")).startswith(RESERVED):
-        raise InvalidTrigger(field="event", problem=f"names that begin with {RESERVED} are reserved; give another.")
-    if config.get("at_most_every") is not None:
-        stored["cooldown_us"] = _delay(config["at_most_every"], "at_most_every")
-    return _stored_event(stored, shared)
-
-
-def _refuse_times(config: Config) -> None:
-    wrong = next((name for name in ("start", "end", "jitter") if config.get(name) is not None), None)
-    if wrong is not None:
-        raise InvalidTrigger(field=wrong, problem="does not apply to a schedule that waits for an event; leave it out.")
+    if str(config.get("event")).startswith("~"):
+        raise InvalidTrigger(field="event", problem="names that begin with ~ are reserved; give another.")
+    return _waiting(config, {name: config[name] for name in ("event", "where") if config.get(name) is not None}, shared)
 
 
 def _after(config: Config, shared: Common, now: Instant) -> Trigger:
     """Build a trigger that follows another schedule, which the scheduler has looked up."""
-    from duetime.engine.triggers.chain import chain_after
+    from duetime.engine.triggers.event import OUTCOMES
 
-    _refuse_times(config)
-    cooldown = _delay(config["at_most_every"], "at_most_every") if config.get("at_most_every") is not None else 0
-    return chain_after(config, cooldown=cooldown, **shared)
+    outcome, followed = str(config.get("outcome", "succeeds")), config.get(FOLLOWED)
+    if outcome not in OUTCOMES:
+        raise InvalidTrigger(field="outcome", problem=f"must be one of {', '.join(OUTCOMES)}.")
+    if not isinstance(followed, Followed):
+        raise InvalidTrigger(field="schedule", problem="must be the id or the name of a schedule to follow.")
+    event = {"event": f"{ENDED}{followed.number}", "where": {"status": OUTCOMES[outcome]}}
+    return _waiting(config, {**event, "id": followed.id, "label": followed.name, "outcome": outcome}, shared)
+
+
+def _waiting(config: Config, stored: Mapping[str, object], shared: Common) -> Trigger:
+    """Build a trigger that waits for events. Nothing of the clock applies to it."""
+    wrong = next((name for name in ("start", "end", "jitter") if config.get(name) is not None), None)
+    if wrong is not None:
+        raise InvalidTrigger(field=wrong, problem="does not apply to a schedule that waits for an event; leave it out.")
+    every = config.get("at_most_every")
+    return _stored_event({**stored, "cooldown_us": 0 if every is None else _delay(every, "at_most_every")}, shared)
 
 
 def _check_fires(trigger: Trigger, now: Instant) -> None:

@@ -149,13 +149,12 @@ def _words(trigger: Trigger) -> str:
 
 
 def _event_words(trigger: Trigger) -> str:
-    from duetime.engine.triggers.chain import ChainTrigger  # few triggers need it
-    from duetime.engine.triggers.event import EventTrigger
+    from duetime.engine.triggers.event import EventTrigger  # few triggers need it
 
     if not isinstance(trigger, EventTrigger):
         return trigger.type
     words = "on any event" if trigger.event == "*" else f"on the event {trigger.event}"
-    if isinstance(trigger, ChainTrigger):
+    if trigger.outcome:
         words = f"after {trigger.label} {trigger.outcome}"
     elif trigger.where:
         words += f" where {' and '.join(f'{path} {_value_words(values)}' for path, values in trigger.where)}"

@@ -10,13 +10,10 @@ from typing import Any, ClassVar, Final
 
 from duetime.engine.clock import NEVER, Instant
 from duetime.engine.errors import InvalidInput, InvalidTrigger
-from duetime.engine.model import EVENT_NAME
+from duetime.engine.model import EVENT_NAME, MAX_EVENT_NAME_LENGTH, RunStatus
 from duetime.engine.triggers.base import Trigger
 from duetime.engine.value_class import dataclass
 
-RESERVED: Final = "~"
-"""The first character of names that only the engine gives to events."""
-MAX_NAME_LENGTH: Final = 100
 AGENTS: Final = "agent."
 """The beginning of the names of events that an agent's run may send."""
 MAX_CONDITIONS: Final = 8
@@ -25,18 +22,25 @@ MAX_TEXT_LENGTH: Final = 200
 """Maximum number of characters of a path or a value in a condition."""
 ANY: Final = "*"
 """As a name, it stands for all names; as a value, for any value that is present."""
-_PATTERN: Final = rf"\*|{EVENT_NAME}(?:(?<=\.)\*)?|{RESERVED}{EVENT_NAME}"
-"""What a schedule may listen to. Compiled when it is needed, which few processes do."""
+_PATTERN: Final = rf"\*|{EVENT_NAME}(?:(?<=\.)\*)?|~{EVENT_NAME}"
+"""What a schedule may listen to; only the engine gives names that begin with ~. Compiled when it is needed, which few
+processes do."""
 Conditions = tuple[tuple[str, tuple[str, ...]], ...]
 """Paths into the data of an event, each with the values that it may have; no values: any that is present."""
+OUTCOMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "succeeds": (RunStatus.COMPLETED,),
+    "fails": (RunStatus.FAILED, RunStatus.LOST),
+    "ends": (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.LOST),
+}
+"""The statuses of runs after which a schedule follows another. Skipped, missed and cancelled runs are no end."""
 MISSING: Final = object()
 
 
 def check_name(name: object, field: str = "event") -> str:
     """Return the name of an event that somebody sends."""
-    if isinstance(name, str) and len(name) <= MAX_NAME_LENGTH and re.fullmatch(EVENT_NAME, name):
+    if isinstance(name, str) and len(name) <= MAX_EVENT_NAME_LENGTH and re.fullmatch(EVENT_NAME, name):
         return name
-    rule = f"letters, digits and . _ : / -, beginning with a letter, at most {MAX_NAME_LENGTH} characters"
+    rule = f"letters, digits and . _ : / -, beginning with a letter, at most {MAX_EVENT_NAME_LENGTH} characters"
     raise InvalidInput(field=field, problem=f"must be a name such as github.push: {rule}; not {repr(name)[:60]}")
 
 
@@ -52,13 +56,8 @@ def value_at(data: object, path: str) -> object:
     return data
 
 
-def text_at(data: object, path: str) -> str | None:
-    """Return the value at a path as text: a text as it is, anything else as JSON; None if there is none."""
-    value = value_at(data, path)
-    return None if value is MISSING else text_of(value)
-
-
 def text_of(value: object) -> str:
+    """Return a value as text: a text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -69,37 +68,35 @@ class EventTrigger(Trigger):
     where: Conditions = ()
     cooldown: int = 0
     """Minimum number of microseconds from the start of one run to that of the next."""
+    id: str = ""
     label: str = ""
-    """What people call an event whose name the engine gave it."""
-
-    def _following(self, instant: Instant) -> Instant | None:
-        return NEVER if instant < NEVER else None
+    outcome: str = ""
+    """The id and the name of a schedule that this one follows, and after which outcome: the end of a run of that one is
+    an event. Its name has the number of that schedule, so that a rename changes nothing."""
 
     def next_after(self, instant: Instant) -> Instant | None:
-        return self._following(instant)
+        return NEVER if instant < NEVER else None
+
+    _following = next_after
 
     def matches(self, data: object) -> bool:
         """Return whether the data of an event fulfil all conditions."""
         for path, values in self.where:
-            text = text_at(data, path)
-            if text is None or (values and text not in values):
+            value = value_at(data, path)
+            if value is MISSING or (values and text_of(value) not in values):
                 return False
         return True
 
     def to_dict(self) -> dict[str, object]:
-        shape = super().to_dict() | {"event": self.event}
-        if self.where:
-            shape["where"] = {path: list(values) if values else ANY for path, values in self.where}
-        if self.cooldown:
-            shape["cooldown_us"] = self.cooldown
-        if self.label:
-            shape["label"] = self.label
-        return shape
+        where = {path: list(values) if values else ANY for path, values in self.where}
+        rest = {"where": where, "cooldown_us": self.cooldown}
+        rest |= {"label": self.label, "id": self.id, "outcome": self.outcome}
+        return super().to_dict() | {"event": self.event} | {name: value for name, value in rest.items() if value}
 
 
 def check_pattern(name: object) -> str:
     """Return the name of the events to which a schedule listens, which may end in `.*`."""
-    if isinstance(name, str) and len(name) <= MAX_NAME_LENGTH and re.fullmatch(_PATTERN, name):
+    if isinstance(name, str) and len(name) <= MAX_EVENT_NAME_LENGTH and re.fullmatch(_PATTERN, name):
         return name
     problem = f"must be the name of an event, such as github.push or github.*; not {repr(name)[:60]}"
     raise InvalidTrigger(field="event", problem=problem)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from duetime.engine.limits import MAX_EVENT_NAME_LENGTH
+from duetime.engine.model import MAX_EVENT_NAME_LENGTH
 from duetime.engine.store_interfaces import SentEvent
 from duetime.engine.value_class import dataclass
 from duetime.service.operations.declaration import Answer, Field, OperationRequest

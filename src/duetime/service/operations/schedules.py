@@ -168,7 +168,7 @@ def preview(call: Call, request: PreviewTimes) -> Answer[FiringTimes]:
     try:
         config = when.config
         if when.type == "after":
-            config = call.scheduler.with_followed(call.caller, config, call.caller.owner)
+            config = call.scheduler.with_followed(call.caller, config)
         times = call.scheduler.preview(when.type, config, timezone=zone, count=request.count)
     except Refused as error:
         raise about_option(error, next(iter(ways_in(request.times)), None)) from None
