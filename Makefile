@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 CODE   := src tests $(wildcard bench evaluation examples packages reference scorecard)
 TOGETHER ?= 3
+TESTS   = $(BIN)/python -m pytest -q -n $(TOGETHER) --dist loadfile --no-loadscope-reorder \
+          --ignore tests/scorecard/test_small_timed.py
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 LOCK   := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
           --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
@@ -47,12 +49,11 @@ types: $(VENV)/.dev ## mypy, strict
 imports: $(VENV)/.dev ## import-linter: imports point down
 	$(call stage,imports,$(BIN)/lint-imports --no-logo)
 
-unit: $(VENV)/.dev ## pytest without tests/e2e, on SQLite and a real PostgreSQL; ARGS="-k name" chooses
-	$(call stage,unit,$(BIN)/python -m pytest -q -n $(TOGETHER) --dist loadfile --no-loadscope-reorder \
-	  --ignore tests/scorecard/test_small_timed.py --ignore tests/e2e $(ARGS))
+unit: $(VENV)/.dev ## the tests not marked `later`, on SQLite and a real PostgreSQL; ARGS="-k name" chooses
+	$(call stage,unit,$(TESTS) -m "not later" --ignore tests/e2e $(ARGS))
 
-e2e: $(VENV)/.dev ## tests/e2e: real servers, clients, browsers and packages; CI runs it after `make test`
-	$(call stage,e2e,$(BIN)/python -m pytest -q -n $(TOGETHER) --dist loadfile tests/e2e $(ARGS))
+e2e: $(VENV)/.dev ## the tests marked `later`: tests/e2e and what takes long elsewhere; CI runs it after `make test`
+	$(call stage,e2e,$(TESTS) -m later $(ARGS))
 
 screenshots: $(VENV)/.dev ## pictures of every page, wide and narrow, light and dark: FOLDER=somewhere, ARGS="now timeline"
 	@$(BIN)/python -m tests.support.screenshots $(or $(FOLDER),.cache/screenshots) $(ARGS)

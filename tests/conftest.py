@@ -15,13 +15,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import apsw
 import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import postgres
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.quick"]
+pytest_plugins = ["tests.support.fixtures", "tests.support.quick", "tests.support.stages"]
 
 for name in list(os.environ):
     # What points this machine's own agents at their models and services is none of the tests' business.
@@ -57,6 +58,14 @@ _ONCE.setattr(importlib.metadata, "entry_points", _entry_points)
 
 
 @pytest.fixture(scope="session")
+def migrated_memory(migrated_file: bytes) -> apsw.Connection:
+    """A new SQLite store, to be copied into those in memory."""
+    memory = apsw.Connection(":memory:")
+    memory.deserialize("main", migrated_file[:18] + b"\1\1" + migrated_file[20:])  # without a WAL
+    return memory
+
+
+@pytest.fixture(scope="session")
 def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The file of a new SQLite store."""
     from duetime.stores.sqlite.store import SqliteStore
@@ -68,18 +77,22 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
+FROM_NOTHING = ("faults", "perf", "scorecard", "stores/test_maintenance.py")
+"""Where new stores apply every migration, because that is tested or measured."""
+
+
 @pytest.fixture(scope="module", autouse=True)
 def new_stores(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let new SQLite files begin with all tables, except where stores themselves are tested: applying every migration
-    takes longer than most tests. A file appears whole, as it may be opened by several at once."""
+    """Let new SQLite stores begin with all tables: applying every migration takes longer than most tests. A file
+    appears whole, as it may be opened by several at once."""
     from duetime.stores.sqlite import store
     from duetime.stores.sqlite.store_file import make_private
 
-    folder = request.path.relative_to(Path(__file__).parent).parts[0]
-    if folder in ("faults", "perf", "scorecard", "stores"):
+    if request.path.relative_to(Path(__file__).parent).as_posix().startswith(FROM_NOTHING):
         yield
         return
-    make, content = make_private, request.getfixturevalue("migrated_file")
+    make, migrate = make_private, store.SqliteStore.migrate
+    content, whole_store = request.getfixturevalue("migrated_file"), request.getfixturevalue("migrated_memory")
 
     def make_with_tables(path: str) -> None:
         whole = Path(f"{path}.{os.getpid()}.{threading.get_ident()}")
@@ -93,8 +106,15 @@ def new_stores(request: pytest.FixtureRequest) -> Iterator[None]:
             with suppress(OSError):
                 whole.unlink(missing_ok=True)
 
+    def migrate_by_copying(self: store.SqliteStore) -> None:
+        if self.in_memory and self._writer.pragma("user_version") == 0:
+            with self._writer.backup("main", whole_store, "main") as copying:
+                copying.step()
+        migrate(self)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "make_private", make_with_tables)
+        patch.setattr(store.SqliteStore, "migrate", migrate_by_copying)
         yield
 
 

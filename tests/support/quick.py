@@ -22,7 +22,7 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 
-SELECTION = "not process and not socket and not postgres and not slow"
+SELECTION = "not process and not socket and not postgres and not slow and not later"
 """What `--quick` runs, as an expression for `-m`."""
 
 FOLDERS = {
