@@ -11,11 +11,11 @@ import pytest
 
 from duetime.api.values import Schedule
 from duetime.engine.actor import RUN, Actor
-from duetime.engine.errors import InvalidInput, LimitReached, Refused
+from duetime.engine.errors import InvalidInput, LimitReached, Refused, StoreUnavailable
 from duetime.engine.kind import LOCAL, Caller
 from duetime.kinds.jobs.context import TaskContext
 from duetime.kinds.jobs.registry import Registry, Task
-from duetime.service.operations.emit import EmitEvent, emit
+from duetime.service.operations.emit import EmitEvent, emit, look_at_runs
 from duetime.service.services import Call
 from duetime.testing import Simulation
 
@@ -115,6 +115,68 @@ def test_a_loop_ends_at_the_depth_with_one_alert(bench: Bench) -> None:
     sent = [run for run in bench.duetime.history(kind="notification") if run.name == "An agent keeps scheduling itself"]
     assert len({each.id for each in alerts} | {run.run_id for run in sent}) >= 1
     assert len(sent) == 1
+
+
+def test_what_an_event_starts_is_looked_up_until_all_has_ended(bench: Bench) -> None:
+    for name in ("echo('a')", "forward('~b')"):
+        bench.job(name, when="on push")
+    call = bench.call()
+    sent = emit(call, EmitEvent(event="push"))
+    assert sent.notes == ["It starts: echo('a'), forward('~b')."]
+    before = look_at_runs(call, sent).value
+    assert (before.runs, before.ended) == ([], False)
+    bench.run()
+    after = look_at_runs(call, sent).value
+    assert sorted(run.status for run in after.runs) == ["completed", "failed"]
+    assert (after.ended, after.reason) == (True, None)
+    blind = call._replace(kinds=("prompt",))
+    assert look_at_runs(blind, sent).value.runs == [], "of kinds that are not served"
+
+
+@pytest.mark.parametrize(
+    ("when", "data", "note"),
+    [
+        ("on push where ref = main", {"ref": "main"}, "It starts: listener."),
+        ("on push where ref = main", {"ref": "next"}, "It starts nothing: what listens is paused or asks for more."),
+        ("on push where day exists", {"day": datetime(2026, 3, 2, tzinfo=UTC)}, "It starts: listener."),
+        ("on *", None, "It starts: listener."),
+    ],
+)
+def test_the_answer_names_what_starts(bench: Bench, when: str, data: Any, note: str) -> None:
+    bench.job("note", when=when, name="listener")
+    assert emit(bench.call(), EmitEvent(event="push", data=data)).notes == [note]
+
+
+def test_a_cancelled_schedule_does_not_listen(bench: Bench) -> None:
+    bench.job("note", when="on push").cancel()
+    sent = emit(bench.call(), EmitEvent(event="push"))
+    assert [each.code for each in sent.warnings] == ["no_listener"]
+    assert sent.value.ended
+
+
+def test_an_event_is_acknowledged_even_if_its_listeners_cannot_be_read(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sender would send it a second time otherwise."""
+
+    def fail(*_: object) -> None:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(bench.duetime.app.scheduler.store, "listeners_of", fail)
+    monkeypatch.setattr(bench.duetime.app.scheduler.store, "runs_of_event", fail)
+    sent = emit(bench.call(), EmitEvent(event="push"))
+    assert sent.value.event_id and not look_at_runs(bench.call(), sent).value.ended
+
+
+def test_python_waits_for_the_runs(bench: Bench) -> None:
+    bench.job("echo('a')", when="on push")
+    first = bench.duetime.emit("push", idempotency_key="one")
+    assert (first.runs, first.ended) == ([], False)
+    bench.run()
+    [run] = bench.duetime.emit("push", idempotency_key="one", wait=5).runs
+    assert (run.status, run.result) == ("completed", "a")
+    with pytest.raises(InvalidInput, match="wait"):
+        bench.duetime.emit("push", wait="soon")  # type: ignore[arg-type]
 
 
 def test_an_agents_run_sends_only_events_of_agents(bench: Bench) -> None:

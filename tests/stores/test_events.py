@@ -53,6 +53,17 @@ def test_an_event_starts_one_run_of_each_schedule_that_listens(store: BaseStore,
     assert (kept.name, kept.data, kept.reached) == ("github.push", '{"ref": "main"}', None)
 
 
+def test_listeners_of_a_name(store: BaseStore) -> None:
+    heard = [create_one(store, waits(name)) for name in ("github.push", "github.*", "*")]
+    for draft in (waits("github.pull"), waits("github.push", owner="bob"), every()):
+        create_one(store, draft)
+    change(store, heard[1], "pause")
+    change(store, create_one(store, waits("*")), "cancel")
+    assert [each.definition.id for each in store.listeners_of("ada", "github.push", 9)] == heard
+    assert [each.definition.id for each in store.listeners_of("ada", "github.push", 2)] == heard[:2]
+    assert [each.definition.id for each in store.listeners_of("ada", "push", 9)] == heard[2:]
+
+
 @pytest.mark.parametrize(
     ("where", "data", "reached"),
     [

@@ -7,18 +7,18 @@ from types import NoneType
 from typing import Any, Literal
 
 from duetime.api.edit import check_time
-from duetime.api.methods import Opened, method
+from duetime.api.methods import Opened, Steps, method, waits
 from duetime.api.types import Id
-from duetime.api.values import Schedule, find, schedule_method, schedule_of, schedules_method, schedules_of
+from duetime.api.values import Schedule, find, runs_of, schedule_method, schedule_of, schedules_method, schedules_of
+from duetime.api.values import wait_for as wait_until
 from duetime.engine import model
 from duetime.engine.errors import Conflict, NotFound
-from duetime.engine.store_interfaces import SentEvent
-from duetime.service.answers import ServerStatus, Upcoming, WorkerState
+from duetime.service.answers import Run, ServerStatus, Upcoming, WorkerState
 from duetime.service.kind_spec import KEPT_ELSEWHERE
 from duetime.service.operations import upcoming
 from duetime.service.operations.change_many import BulkChange, ChangeMany, change_many, kept_outside
 from duetime.service.operations.declaration import MAX_LIMIT, check_type, read_range
-from duetime.service.operations.emit import EmitEvent, emit
+from duetime.service.operations.emit import EmitEvent, EventEffect, emit, is_over, look_at_runs
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
 from duetime.service.operations.status import status, worker_views, workers
 from duetime.service.options import Time
@@ -104,13 +104,21 @@ class Managing:
 
 class Overview:
     @method
-    def emit(self: Opened, event: str, data: Any = None, *, idempotency_key: str | None = None) -> SentEvent:
+    @waits
+    def emit(
+        self: Opened, event: str, data: Any = None, *, idempotency_key: str | None = None, wait: float = 0
+    ) -> Steps[EventEffect[Run]]:
         """Send an event: every schedule that waits for its name runs, and gets `data`, which is any JSON value.
 
-        It is stored when this returns. An event of the same name with the same `idempotency_key` is sent once.
+        It is stored when this returns. An event of the same name with the same `idempotency_key` is sent once. `wait`
+        is how many seconds to wait for the runs that it starts to end; they are in `runs` of the result.
         """
-        request = EmitEvent(event=event, data=data, idempotency_key=idempotency_key)
-        return emit(self._call, request).value
+        call = self._call
+        sent = emit(call, EmitEvent(event=event, data=data, idempotency_key=idempotency_key, wait_seconds=wait))
+        if wait and not is_over(sent):
+            sent = yield from wait_until(lambda: look_at_runs(call, sent), is_over, wait)
+        number, duplicate, runs, ended, reason = sent.value
+        return EventEffect(number, duplicate, runs_of(call, runs), ended, reason)
 
     @method
     def upcoming(

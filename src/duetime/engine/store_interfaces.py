@@ -318,8 +318,8 @@ class Events(Protocol):
         """Return the names under which an owner's events arrived, as long as these are stored, and when they last
         did."""
 
-    def has_listeners(self, owner: str, name: str) -> bool:
-        """Return whether an owner has a schedule that waits for events of this name."""
+    def listeners_of(self, owner: str, name: str, limit: int) -> list[Schedule]:
+        """Return the schedules of an owner that wait for events of this name, paused ones too."""
 
     def runs_of_event(self, event: EventRow, limit: int) -> list[Run]:
         """Return the runs that an event started, of schedules that still listen to it."""

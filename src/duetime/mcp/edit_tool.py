@@ -29,7 +29,6 @@ from duetime.mcp.schemas import (
     ZONE,
     flat_schema,
     new_time_arguments,
-    options_argument,
     policy_of,
 )
 from duetime.mcp.served import Served
@@ -46,6 +45,10 @@ WHEN: dict[str, Schema] = {
     **new_time_arguments("at", "when", "cron", "every", "rrule"),
     "starting": text("The old rule applies until then."),
 }
+_OPTIONS = (
+    "As for a new one; also max_attempts 3, timeout 30s, catch_up once|all|skip, overlap skip|queue|allow|latest, "
+    "max_runs 10, deliver_to daily-report."
+)
 _RULES = ("cron", "every", "rrule", "when")
 Fields = Mapping[str, tuple[str, Schema]]
 """Payload fields with their schemas, by the names of the arguments."""
@@ -156,7 +159,7 @@ def edit_tool(served: Served) -> Tool:
                 **WHEN,
                 **payload,
                 "payload": further,
-                **options_argument(),
+                "options": {"type": "object", "description": _OPTIONS},
                 "timezone": ZONE,
             },
             ("schedule_id",),

@@ -41,7 +41,7 @@ tools = GenericTools()
     lists_schedules=True,
 )
 def list_upcoming(call: Call, arguments: Arguments) -> Reply:
-    """What fires next, in time order, over {kinds}. Over more than a day, one row per schedule with its times. more:
+    """What fires next, in time order, of all kinds. Over more than a day, one row per schedule with its times. more:
     the list was cut; later has the other schedules. on_events: what waits for an event."""
     times, warnings, _ = upcoming(call, request_of(ListUpcoming, arguments))
     rows, later = ([_upcoming_row(call, row) for row in part] for part in (times.rows, times.later))
@@ -135,7 +135,7 @@ def _run_row(call: Call, row: dict[str, Any]) -> dict[str, Any]:
 )
 def status(call: Call, arguments: Arguments) -> Reply:
     """Whether everything is all right: what fails, waits, runs long or is paused, since when; server, workers,
-    channels, topics, agents, limits and spending."""
+    channels, topics, agents, hooks, events that arrived, limits and spending."""
     from duetime.service.operations.status import status as read_status  # every client waits for imports at the start
 
     view = read_status(call._replace(kinds=None)).value

@@ -19,7 +19,7 @@ from duetime.service.masking import masked
 from duetime.service.operations.attention import MarkRuns
 from duetime.service.operations.attention import mark_runs as mark
 from duetime.service.operations.declaration import Answer
-from duetime.service.operations.emit import EmitEvent, emit
+from duetime.service.operations.emit import EmitEvent, EventEffect, emit, look_at_runs
 from duetime.service.operations.run import RetryRun, RunAgain, RunNow, Stop, retry, run_again, stop
 from duetime.service.operations.run import run_now as start_run
 from duetime.service.operations.waiting import has_ended, look_again, waited_for
@@ -30,6 +30,7 @@ from duetime.service.vocabulary import Run
 _SHOWN = 100
 """Maximum number of runs that the answer lists."""
 _SECONDS = {"type": "number", "minimum": 0, "maximum": MOST_SECONDS, "description": "Wait for the outcome; default 0."}
+_WAITED = {"ended": FLAG, "reason": {**TEXT, "description": "Why it has not ended."}, "note": TEXT}
 tools = GenericTools()
 
 
@@ -42,15 +43,7 @@ tools = GenericTools()
         "wait_seconds": _SECONDS,
         "timezone": ZONE,
     },
-    {
-        "run": OBJECT,
-        "ended": FLAG,
-        "reason": {**TEXT, "description": "Why it has not ended."},
-        "note": TEXT,
-        **WARNINGS,
-        "error": ERROR,
-        **LOOKUP,
-    },
+    {"run": OBJECT, **_WAITED, **WARNINGS, "error": ERROR, **LOOKUP},
     wait_argument="wait_seconds",
 )
 def run_now(call: Call, arguments: Arguments) -> Reply:
@@ -123,14 +116,21 @@ def stop_run(call: Call, arguments: Arguments) -> Reply:
 
 @tools.declare(
     "Send an event",
-    {**inputs_of(EmitEvent), "data": {**OBJECT, "description": "What the runs get; at most 256 KiB."}},
-    {"event_id": COUNT, "duplicate": FLAG, **WARNINGS, "error": ERROR},
+    {**inputs_of(EmitEvent), "data": {**OBJECT, "description": "At most 256 KiB."}},
+    {"event_id": COUNT, "duplicate": FLAG, "runs": ROWS, **_WAITED, **WARNINGS, "error": ERROR},
     ("event",),
+    wait_argument="wait_seconds",
 )
 def emit_event(call: Call, arguments: Arguments) -> Reply:
-    """Say that something happened: every schedule with when "on NAME" runs, and gets the data."""
-    event, warnings, _ = emit(call, request_of(EmitEvent, arguments))
-    return Reply(with_warnings(event._asdict(), warnings))
+    """Say that something happened: schedules with when "on NAME" run, and get the data."""
+    return _sent(call, emit(call, request_of(EmitEvent, arguments)))
+
+
+def _sent(call: Call, sent: Answer[EventEffect[Run]]) -> Reply:
+    effect, warnings, notes = sent
+    view = {**effect._asdict(), "runs": rows_of(call, effect.runs), "note": " ".join(notes)}
+    answer = with_warnings({name: value for name, value in view.items() if value not in (None, "")}, warnings)
+    return Reply(answer, later=None if effect.ended else lambda: _sent(call, look_at_runs(call, sent)))
 
 
 @tools.declare(

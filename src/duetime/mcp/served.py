@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import wraps
 from typing import Any, NamedTuple
 
@@ -19,9 +18,8 @@ from duetime.mcp.definitions import (
 )
 from duetime.service.kind_spec import KindSpec
 from duetime.service.services import Call
-from duetime.service.text import listed
 
-ID: Schema = {"type": ["string", "integer"], "description": "Id of any kind, such as 5, or a name."}
+ID: Schema = {"type": ["string", "integer"], "description": "Id of any kind (5) or a name."}
 
 KIND: Schema = text("Only this kind.")
 """The argument for one of the kinds that are served, whose names are added to it."""
@@ -38,10 +36,6 @@ class Served(NamedTuple):
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(spec.name for spec in self.specs)
-
-    @property
-    def plurals(self) -> str:
-        return listed([spec.plural for spec in self.specs])
 
     def call(self, call: Call, arguments: Arguments) -> Call:
         """Return the call of a tool for all kinds: in the time zone of its arguments, and limited to these kinds."""
@@ -65,8 +59,7 @@ class GenericTools:
         **hints: Any,
     ) -> Callable[[AnswerTool], AnswerTool]:
         """Declare a tool by the function that answers its calls, whose name and docstring it has. The function gets the
-        call in the time zone of the arguments, limited to the kinds that are served, which `{kinds}` in the docstring
-        names. `refusals` answers errors."""
+        call in the time zone of the arguments, limited to the kinds that are served. `refusals` answers errors."""
 
         def declare(answer: AnswerTool) -> AnswerTool:
             def build(served: Served) -> Tool:
@@ -76,8 +69,7 @@ class GenericTools:
 
                 kind = {**KIND, "enum": list(served.names)}
                 arguments = {name: kind if each is KIND else each for name, each in input.items()}
-                declared = tool(refusals(answer_served), title, arguments, output, required, **hints)
-                return replace(declared, description=declared.description.replace("{kinds}", served.plurals))
+                return tool(refusals(answer_served), title, arguments, output, required, **hints)
 
             self._builders.append(build)
             return answer

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -27,7 +27,9 @@ from duetime.rest.responses import SentEventShape
 from duetime.service.change_feed import Event, Follower, Look, Position, position_of
 from duetime.service.errors import refuse
 from duetime.service.operations.declaration import check_owner
-from duetime.service.operations.emit import EmitEvent, emit
+from duetime.service.operations.emit import EmitEvent, emit, is_over, look_at_runs
+from duetime.service.operations.history import run_views
+from duetime.service.operations.waiting import await_result
 from duetime.service.owner_limits import TooManyRequests, counted
 from duetime.service.warnings import warning_facts
 
@@ -115,11 +117,17 @@ EventGiven: Any = model_of("EventGiven", EmitEvent, Given)
 
 
 @routes.post("/events", status_code=202, response_model=SentEventShape, responses=problems(413, 415, 429))
-def send_event(call: Caller, body: Annotated[EventGiven, Body()]) -> Response:
+async def send_event(call: Caller, threads: Threads, body: Annotated[EventGiven, Body()]) -> Response:
     """Send an event: every schedule that waits for its name runs. It is stored before this answers, so that it is not
     lost. With an `idempotency_key`, it can be repeated safely."""
-    event, warnings, _ = emit(call, request_of(EmitEvent, body))
-    return JSONResponse({**event._asdict(), **warning_facts(warnings)}, 202)
+    in_thread = partial(threads.run, call.caller.owner)
+    with threads.waiting(call.caller.owner) if body.wait_seconds else nullcontext():
+        sent = await in_thread(partial(emit, call, request_of(EmitEvent, body)))
+        look = lambda seen: in_thread(partial(look_at_runs, call, seen))  # noqa: E731
+        sent = await await_result(sent, look, is_over, body.wait_seconds)
+    runs = await in_thread(partial(run_views, call, sent.value.runs)) if sent.value.runs else []
+    facts = {**sent.value._asdict(), "runs": runs, "notes": list(sent.notes)}
+    return JSONResponse({**facts, **warning_facts(sent.warnings)}, 202)
 
 
 class _Placed(StreamingResponse):

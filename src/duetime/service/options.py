@@ -57,7 +57,7 @@ class TimeOptions(TypedDict, total=False):
         str,
         Option(
             "In words: tomorrow at 9; every weekday at 8:30; on github.push where ref = main at most every 10m; "
-            "after backup fails.",
+            "after backup fails. Arguments and messages take in {text}, {error} or the event's {ref}; agents get all.",
             example="every weekday at 8:30",
             placeholder="TEXT",
         ),
@@ -185,7 +185,7 @@ class PolicyOptions(TypedDict, total=False):
         str | None,
         Option(
             "The topic that receives the outcome of each run.",
-            "Topic for each result, such as daily-report",
+            "Topic for each result: daily-report",
             "daily-report",
             is_outcome=True,
         ),
@@ -223,7 +223,7 @@ class PolicyOptions(TypedDict, total=False):
         Option(
             "A pipeline of tasks, checked before each run without a model; the run is skipped unless it passes.",
             "Run only if this passes",
-            "fetch('https://ci.example') | changed()",
+            "fetch('https://ci.example') | field('a.b') | changed(), or became('x'), contains, matches, status",
         ),
         Input("Only if", "Tasks, such as fetch('https://example.org') | changed()."),
         Fact("only if", words={"None": "always"}),

@@ -14,7 +14,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller, Kind
-from duetime.engine.model import Definition, Schedule, WorkerRow
+from duetime.engine.model import Definition, Run, Schedule, WorkerRow
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
@@ -274,6 +274,10 @@ class Call(NamedTuple):
     def serves(self, kind: str) -> bool:
         """Return whether schedules of this kind may be read and changed."""
         return self.kinds is None or kind in self.kinds
+
+    def sees(self, row: Definition | Run) -> bool:
+        """Return whether the caller may read a schedule or run."""
+        return self.serves(row.kind) and self.caller.sees(row.owner, row.kind)
 
     def in_zone(self, timezone: str | None) -> Call:
         """Return the call with the time zone that its request names. Raises UnknownZone."""

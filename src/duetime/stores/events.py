@@ -139,8 +139,7 @@ class EventsMixin(IncidentsMixin, Events):
                 tx.send("replace_trigger", text, each.definition.id, each.definition.trigger)
 
     def followers_of(self, schedule: Schedule, limit: int) -> list[Schedule]:
-        owner, name = schedule.definition.owner, f"{ENDED}{schedule.definition.id}"
-        return [schedule_of(row) for row in self._named("followers", owner, name, limit)]
+        return self.listeners_of(schedule.definition.owner, f"{ENDED}{schedule.definition.id}", limit)
 
     def event(self, event: int) -> EventRow | None:
         rows = self._named("event_by_id", event)
@@ -169,8 +168,8 @@ class EventsMixin(IncidentsMixin, Events):
         names = [name for name in self.event_names(owner, MAX_LISTENERS) if name.startswith(pattern[:-1])]
         return self.events_of(owner, 1, name=names[0]) if names else []
 
-    def has_listeners(self, owner: str, name: str) -> bool:
-        return bool(self._named("listeners", owner, names_for(name), 0, 1))
+    def listeners_of(self, owner: str, name: str, limit: int) -> list[Schedule]:
+        return [schedule_of(row) for row in self._named("waiting_schedules", owner, names_for(name), limit)]
 
     def runs_of_event(self, event: EventRow, limit: int) -> list[Run]:
         values = event.at, f"{EVENT_CAUSE}{event.id}", event.owner, names_for(event.name), limit

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Annotated, Any
 
+import typer
+
 from duetime.engine.errors import InvalidInput
-from duetime.service.operations.emit import EmitEvent, emit
-from duetime.terminal import output
-from duetime.terminal.context import Db, Json, given_text, opened
+from duetime.service.errors import NOT_FINISHED
+from duetime.service.lookup import name_of
+from duetime.service.operations.emit import EmitEvent, emit, is_over, look_at_runs
+from duetime.service.operations.waiting import wait_for_result
+from duetime.terminal.context import Db, Json, given_text, opened, print_done
+from duetime.terminal.output import clean, run_document
+from duetime.terminal.schedules.change import exit_after, run_ending
+from duetime.terminal.schedules.commands import Wait
 from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 
 commands = single()
@@ -24,18 +32,28 @@ def send(
     event: Annotated[str, argument("EVENT", "Its name, such as deploy.done.")],
     data: Annotated[str | None, option("--data JSON", "What the runs get; - reads standard input.")] = None,
     key: Annotated[str | None, option("--key TEXT", "An event of the same name with this key is sent once.")] = None,
+    wait: Wait = 0,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Send an event. Every schedule that waits for its name runs, and gets the data."""
+    """Send an event. Every schedule that waits for its name runs, and gets the data. With --wait, the exit code is 1 if
+    a run failed and 6 if one has not ended by then."""
     with opened(db) as app:
         request = EmitEvent(event=event, data=None if data is None else _value(given_text(data)), idempotency_key=key)
-        (number, duplicate), warnings, _ = emit(app.call, request)
-    if json_:
-        output.print_json({"event_id": number, "duplicate": duplicate, "warnings": [each.text for each in warnings]})
-    else:
-        print(f"Event {number} was sent before." if duplicate else f"Sent event {number}.")
-        output.warn([each.text for each in warnings])
+        look = partial(look_at_runs, app.call)
+        (number, duplicate, runs, ended, reason), warnings, notes = wait_for_result(
+            emit(app.call, request), look, is_over, wait
+        )
+        lines = [f"Event {number} was sent before." if duplicate else f"Sent event {number}.", *notes]
+        lines += [f"Run {run.id} of {name_of(run)} {run_ending(run, wait, None)}" for run in runs]
+        lines += [f"Not over after {wait:g} s: {reason}."] if wait and not ended else []
+        document = {"event_id": number, "duplicate": duplicate, "ended": ended, "reason": reason, "notes": notes}
+        shapes = [run_document(run, app.scheduler.zone) for run in runs]
+        print_done(app, json_, {**document, "runs": shapes}, "\n".join(map(clean, lines)), warnings)
+    for run in runs:
+        exit_after(run, wait)
+    if wait and not ended:
+        raise typer.Exit(NOT_FINISHED)
 
 
 def _value(text: str) -> Any:

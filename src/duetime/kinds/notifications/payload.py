@@ -193,7 +193,7 @@ class PushMessage:
     topic: Annotated[str | None, About(_TOPIC, option="--topic TOPIC", check=_topic)] = None
     title: Annotated[str | None, _look("Title above the message.", check=_title)] = None
     priority: Annotated[
-        int | None, _look("Priority 1 to 5; 3 is usual, 5 keeps ringing.", minimum=1, maximum=5, check=_priority)
+        int | None, _look("1 to 5; 3 is usual, 5 keeps ringing.", minimum=1, maximum=5, check=_priority)
     ] = None
     tags: Annotated[
         list[str] | None, _look("Tags or emojis, such as warning.", option="--tag TAG", read_item=str, check=_tags)

@@ -2,40 +2,89 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from operator import attrgetter
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
-from duetime.engine.model import MAX_EVENT_NAME_LENGTH
-from duetime.engine.store_interfaces import SentEvent
+from duetime.engine.encoding import encode_whole
+from duetime.engine.errors import DuetimeError
+from duetime.engine.model import MAX_EVENT_NAME_LENGTH, Run, Schedule, ScheduleState
 from duetime.engine.value_class import dataclass
+from duetime.service import MOST_SECONDS
+from duetime.service.lookup import name_of
+from duetime.service.masking import masked
 from duetime.service.operations.declaration import Answer, Field, OperationRequest
+from duetime.service.operations.waiting import has_ended, waited_for, why_not_started
 from duetime.service.services import Call
 from duetime.service.warnings import declare, warning
 
 declare(no_listener='No schedule listens to {event} yet; create one with when "on {event}".')
+R = TypeVar("R")
+_MAX_ROWS = 20
+is_over = attrgetter("value.ended")
+"""Returns whether what an event started has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmitEvent(OperationRequest):
     """Something that happened."""
 
-    event: Annotated[
-        str,
-        Field(
-            "Its name, such as deploy.done.",
-            brief="Its name, such as agent.done; a run may send only agent.*.",
-            max_length=MAX_EVENT_NAME_LENGTH,
-        ),
-    ]
+    event: Annotated[str, Field("Such as deploy.done; a run sends only agent.*.", max_length=MAX_EVENT_NAME_LENGTH)]
     data: Annotated[Any, Field("Any JSON, at most 256 KiB, for the runs that it starts.")] = None
-    idempotency_key: Annotated[
-        str | None,
-        Field("An event of the same name with this key is sent once.", brief="Sent once per key.", max_length=200),
-    ] = None
+    idempotency_key: Annotated[str | None, Field("A name is sent once per key.", max_length=200)] = None
+    wait_seconds: Annotated[float, Field("Wait until its runs end; default 0.", minimum=0, maximum=MOST_SECONDS)] = 0
 
 
-def emit(call: Call, request: EmitEvent) -> Answer[SentEvent]:
-    """Store an event. From then on, it is not lost: workers start a run of every schedule that listens to it."""
-    name = request.event
-    event = call.scheduler.emit(call.caller, name, request.data, request.idempotency_key)
-    is_heard = call.scheduler.store.has_listeners(call.caller.owner, name)
-    return Answer(event, () if is_heard else [warning("no_listener", event=name)])
+class EventEffect(NamedTuple, Generic[R]):
+    event_id: int
+    duplicate: bool
+    """Whether an event with its key was sent before, which has this number."""
+    runs: Sequence[R] = ()
+    """At most 20 of the runs that it caused, if the sender waited for them."""
+    ended: bool = False
+    """Whether all of them have ended, and none is still to come."""
+    reason: str | None = None
+    """Why not."""
+
+
+def emit(call: Call, request: EmitEvent) -> Answer[EventEffect[Run]]:
+    """Store an event. From then on, it is not lost: workers start a run of every schedule that listens to it. Notes say
+    which these are. Interfaces wait for the runs with `look_at_runs`."""
+    effect: EventEffect[Run] = EventEffect(
+        *call.scheduler.emit(call.caller, request.event, request.data, request.idempotency_key)
+    )
+    with suppress(DuetimeError):  # it is stored, whether or not the store can be reached at this moment
+        listeners = call.scheduler.store.listeners_of(call.caller.owner, request.event, _MAX_ROWS)
+        if not listeners:
+            return Answer(effect._replace(ended=not effect.duplicate), [warning("no_listener", event=request.event)])
+        return Answer(effect, notes=() if effect.duplicate else [_name_starts(call, listeners, request.data)])
+    return Answer(effect)
+
+
+def _name_starts(call: Call, listeners: Sequence[Schedule], data: Any) -> str:
+    from duetime.engine.triggers.build import readable
+    from duetime.engine.triggers.event import EventTrigger
+
+    value, names = json.loads(encode_whole(data)), []
+    for definition, progress in listeners:
+        trigger = readable(definition.trigger) if progress.state == ScheduleState.ACTIVE else None
+        if isinstance(trigger, EventTrigger) and trigger.matches(value) and call.sees(definition):
+            names.append(masked(name_of(definition)))
+    names += ["others that listen"] if len(listeners) == _MAX_ROWS else []
+    return f"It starts: {', '.join(names)}." if names else "It starts nothing: what listens is paused or asks for more."
+
+
+def look_at_runs(call: Call, sent: Answer[EventEffect[Run]]) -> Answer[EventEffect[Run]]:
+    """Return an event with the runs that it has caused until now."""
+    with suppress(DuetimeError):
+        event = call.scheduler.store.event(sent.value.event_id)
+        runs = [] if event is None else call.scheduler.store.runs_of_event(event, _MAX_ROWS)
+        live = [run for run in runs if not has_ended(run)]
+        reason = waited_for(call, live[0])["reason"] if live else None
+        if event is not None and event.reached is not None:
+            reason = why_not_started(call)
+        seen = [run for run in runs if call.sees(run)]
+        return sent._replace(value=sent.value._replace(runs=seen, ended=reason is None, reason=reason))
+    return sent

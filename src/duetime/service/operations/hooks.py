@@ -157,12 +157,10 @@ def hook_view(call: Call, hook: HookRow, *, with_secret: bool = False, base: str
 def accept(services: Services, hook: HookRow, key: str | None, event: str, data: View) -> View:
     """Store the event that a verified delivery reports, and return what is noted of it. A delivery with a key that came
     before is stored once. The key is one of this hook, so no sender can use up the keys of another."""
-    from duetime.service.operations.emit import EmitEvent, emit
-
     key = data.get("id") if hook.scheme == "stripe" else key
     key = f"{hook.id}:{hashlib.sha256(key.encode()).hexdigest()}" if isinstance(key, str) else None
-    call = Call(services, Caller(hook.owner, actor=Actor(TOKEN, hook.name, "hook")), services.zone)
-    return {"event": event, **emit(call, EmitEvent(event=event, data=data, idempotency_key=key)).value._asdict()}
+    caller = Caller(hook.owner, actor=Actor(TOKEN, hook.name, "hook"))
+    return {"event": event, **services.scheduler.emit(caller, event, data, key)._asdict()}
 
 
 def event_name(hook: HookRow, headers: Mapping[str, str], data: View) -> str:

@@ -38,7 +38,7 @@ InputFields = Annotated[
 class RunNow(OperationRequest):
     """A run of a schedule besides its own times."""
 
-    schedule: Annotated[ScheduleReference, Field("Its id or name.", brief="Id of any kind, such as 5, or a name.")]
+    schedule: Annotated[ScheduleReference, Field("Its id or name.")]
     fields: InputFields = None
     force: Annotated[bool, Field("Without a check of its condition `only_if`.", brief="Whatever only_if says.")] = False
     kind: str | None = None
@@ -175,9 +175,7 @@ class StoppedRuns(NamedTuple):
 class Stop(OperationRequest):
     """The end of a run, or of all runs of a schedule that are in progress or waiting, while the schedule continues."""
 
-    schedule: Annotated[
-        ScheduleReference | None, Field("Its id or name.", brief="Id of any kind, such as 5, or a name.")
-    ] = None
+    schedule: Annotated[ScheduleReference | None, Field("Its id or name.")] = None
     run: Annotated[int | None, Field("One run of it.", brief="Or one run of it.", name="run_id")] = None
     after: Annotated[
         str | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 from duetime.engine.model import LIVE, Run, RunStatus, ScheduleState, names_limit, run_holder
@@ -20,11 +21,12 @@ def waited_for(call: Call, run: Run) -> dict[str, Any]:
     """Return whether a run has ended and the reason why not, for the answer to somebody who waited for it."""
     if has_ended(run):
         return {"ended": True, "reason": None}
-    reason = _why_unfinished(call, run)
-    if reason is None:
-        idle = any(each.code == NO_WORKER for each in call.services.worker_warnings(run.kind))
-        reason = "no worker is running" if idle else "no worker has started it"
-    return {"ended": False, "reason": reason}
+    return {"ended": False, "reason": _why_unfinished(call, run) or why_not_started(call, run.kind)}
+
+
+def why_not_started(call: Call, kind: str | None = None) -> str:
+    idle = any(each.code == NO_WORKER for each in call.services.worker_warnings(kind))
+    return "no worker is running" if idle else "no worker has started it"
 
 
 def _why_unfinished(call: Call, run: Run) -> str | None:
@@ -94,12 +96,17 @@ async def await_result(first: T, look: Callable[[T], Awaitable[T]], is_over: Cal
 
 def wait_for_end(call: Call, run: Run, seconds: float) -> Run:
     """Block the calling thread until the run has ended or the time has passed; return the run as it is then."""
+    return wait_for_result(run, partial(look_again, call), has_ended, seconds)
+
+
+def wait_for_result(seen: T, look: Callable[[T], T], is_over: Callable[[T], bool], seconds: float) -> T:
+    """Do the same as `await_result`, but block the calling thread."""
     for pause in _pauses(seconds):
-        if has_ended(run):
+        if is_over(seen):
             break
         threading.Event().wait(pause)
-        run = look_again(call, run)
-    return run
+        seen = look(seen)
+    return seen
 
 
 # Handovers: an agent that promised a later result may have it before the promise is stored.

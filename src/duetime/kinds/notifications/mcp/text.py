@@ -18,7 +18,7 @@ from duetime.mcp.schemas import (
     payload_arguments,
 )
 
-TOPIC = text("Topic the person's phone listens to, such as home-alerts; ask, never invent it.")
+TOPIC = text("The person's topic, such as home-alerts; ask, never invent it.")
 ONLY_TOPIC = text("Only this topic, such as home-alerts.")
 CRON: dict[str, Schema] = {
     "cron": text("Minute hour day month weekday: 0 9 * * 1-5."),
@@ -35,9 +35,13 @@ TIMES: dict[str, Schema] = {
 RRULE = text("FREQ=MONTHLY;BYDAY=-1FR.")
 CRON_WHEN = text("Instead of cron: every weekday at 8:30.")
 _LISTED = option_arguments("max_attempts", "timeout", "catch_up", "overlap", max_attempts=ATTEMPTS, overlap="allow")
-CRON_POLICY = _LISTED | options_argument(*_LISTED, "untaken", "expire_after")  # no agent takes notifications
+CRON_POLICY = _LISTED | {"options": {"type": "object", "description": "As in schedule_notification."}}
 RETRIES = {"max_attempts": _LISTED["max_attempts"]}
-ONCE_POLICY = {name: CRON_POLICY[name] for name in ("max_attempts", "timeout_seconds", "catch_up", "options")}
+ONCE_POLICY = {name: _LISTED[name] for name in ("max_attempts", "timeout_seconds", "catch_up")}
+ONCE_POLICY |= options_argument(*_LISTED, "untaken", "expire_after")  # no agent takes notifications
+WHEN = text(
+    "In words: every weekday at 8:30; on deploy.done; after backup fails. The message takes in {text}, {error}."
+)
 IDEMPOTENCY = {"idempotency_key": KEY}
 TO: dict[str, Schema] = {"message": text("The text that the person reads."), "notification_topic": TOPIC}
 

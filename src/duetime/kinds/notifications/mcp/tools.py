@@ -14,7 +14,7 @@ from duetime.kinds.notifications.mcp import handlers, text
 from duetime.kinds.notifications.mcp.handlers import listing_view, service_of
 from duetime.kinds.notifications.result import Err
 from duetime.mcp.definitions import Recipe, Resource, quoted, tool
-from duetime.mcp.schemas import BRIEF_WHEN, WARNINGS, ZONE
+from duetime.mcp.schemas import WARNINGS, ZONE
 from duetime.service.services import Call
 from duetime.service.vocabulary import known_zone
 
@@ -37,7 +37,7 @@ TOOLS = [
         text.TO
         | text.NAMED
         | text.TIMES
-        | {"when": BRIEF_WHEN, "rrule": text.RRULE}
+        | {"when": text.WHEN, "rrule": text.RRULE}
         | text.ONCE_POLICY
         | text.IDEMPOTENCY,
         text.results("success", "message_id", "schedule_id", "scheduled_time", "delay", "confirmation", *_FACTS),

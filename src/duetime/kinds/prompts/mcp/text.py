@@ -22,7 +22,7 @@ from duetime.service.presenters import author_view, instant_view, options_view
 from duetime.service.services import Call
 from duetime.service.vocabulary import Definition, Schedule, describe, format_local, status_of
 
-TASK_ID = id_or_name("Its number, such as 12, or name.")
+TASK_ID = id_or_name("Its number (12) or name.")
 TIME: Schema = {"type": "string", "description": "ISO 8601 with offset."}
 KEPT = 1000
 """Characters of a prompt in a list's structured content: ten thousand whole prompts would be gigabytes."""

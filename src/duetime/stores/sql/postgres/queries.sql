@@ -475,9 +475,10 @@ WHERE s.owner = ? AND (s.trigger::jsonb ->> 'event') = ANY (ARRAY(SELECT jsonb_a
   AND position('"type":"event"' in s.trigger) > 0 AND substr(s.key, 1, 6) <> '~gone-' AND s.id > ?
 ORDER BY s.id + 0 LIMIT ?
 
--- name: followers
+-- name: waiting_schedules
 SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id
-WHERE s.owner = ? AND (s.trigger::jsonb ->> 'event') = ? AND position('"type":"event"' in s.trigger) > 0
+WHERE s.owner = ? AND (s.trigger::jsonb ->> 'event') = ANY (ARRAY(SELECT jsonb_array_elements_text(?::jsonb)))
+  AND position('"type":"event"' in s.trigger) > 0
   AND substr(s.key, 1, 6) <> '~gone-' AND p.state <> 'cancelled' AND p.next IS NOT NULL ORDER BY s.id + 0 LIMIT ?
 
 -- name: runs_of_event

@@ -301,9 +301,10 @@ SELECT s.id, s.trigger, s.created FROM schedules s INDEXED BY schedules_listenin
 WHERE s.owner = ? AND json_extract(s.trigger, '$.event') IN (SELECT value FROM json_each(?))
   AND instr(s.trigger, '"type":"event"') > 0 AND substr(s.key, 1, 6) <> '~gone-' AND s.id > ? ORDER BY s.id LIMIT ?
 
--- name: followers
+-- name: waiting_schedules
 SELECT s.*, p.* FROM schedules s INDEXED BY schedules_listening JOIN progress p ON p.schedule = s.id
-WHERE s.owner = ? AND json_extract(s.trigger, '$.event') = ? AND instr(s.trigger, '"type":"event"') > 0
+WHERE s.owner = ? AND json_extract(s.trigger, '$.event') IN (SELECT value FROM json_each(?))
+  AND instr(s.trigger, '"type":"event"') > 0
   AND substr(s.key, 1, 6) <> '~gone-' AND p.state <> 'cancelled' AND p.next IS NOT NULL ORDER BY s.id LIMIT ?
 
 -- name: runs_of_event
