@@ -18,7 +18,7 @@ import pytest
 from duetime.engine.kind import StopReason, StopSignal
 from duetime.engine.outcome import Completed, Failed, Outcome
 from duetime.kinds.jobs import shell_task
-from duetime.kinds.jobs.kind import JobKind, _context
+from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.registry import Registry, Task
 from duetime.kinds.jobs.shell_task import KEPT, CommandFailed, run_command
 from tests.support.cli import start
@@ -121,7 +121,7 @@ def test_the_time_of_a_command_is_measured(monkeypatch: pytest.MonkeyPatch) -> N
     clock = iter([0.0, 1.0])
     monkeypatch.setattr(shell_task, "_clock", SimpleNamespace(monotonic=lambda: next(clock, 3600.0)))
     with pytest.raises(CommandFailed, match="it took longer than 3600 s"):
-        run_command(_context(make_work("run_command")), ["sleep", "600"], seconds=3600)
+        run_command(JobKind()._context(make_work("run_command")), ["sleep", "600"], seconds=3600)
 
 
 @pytest.mark.parametrize(

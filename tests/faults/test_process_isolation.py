@@ -18,7 +18,7 @@ from duetime.engine.kind import StopReason, StopSignal
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry
 from duetime.engine.worker.lease import Lease
 from duetime.kinds.jobs.builtin import TASKS
-from duetime.kinds.jobs.kind import JobKind, _context
+from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.loading import load_file
 from duetime.kinds.jobs.registry import Registry, Task
 from duetime.kinds.jobs.runners import CHILD, _request
@@ -225,7 +225,7 @@ def test_a_child_that_starts_late_hears_of_later_deadlines_first() -> None:
     task = isolated.registry.get("add")
     assert task is not None
     work, now = make_work("add"), SystemClock().boottime()
-    asked = _request([(task, [2], {"b": 3}, True)], _context(work), True)
+    asked = _request([(task, [2], {"b": 3}, True)], JobKind()._context(work), True)
     assert answer_to(asked, now - 0.5, now + 30) == b'{"result": "5"}\n'
     assert answer_to(asked) == b"", "it is too late to begin"
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
-
 from starlette.responses import Response
 
 from duetime.dashboard.request import PageRequest
 from duetime.service.masking import masked
-from duetime.service.operations.events import CausingEvent, RecentEvents, recent_events
+from duetime.service.operations.emit import RecentEvents, recent_events
 from duetime.service.presenters import View, instant_view
-from duetime.service.vocabulary import ENDED, json_object
+from duetime.service.vocabulary import ENDED, EventRow, Run, json_object
 
-_LIMIT = 30
 _SHOWN = 300
 """Maximum number of characters of an event's data in the list."""
 
@@ -20,15 +17,12 @@ _SHOWN = 300
 def events_page(request: PageRequest) -> Response:
     name, before = request.parameter("name") or None, request.parameter("before")
     number = int(before) if before.isdecimal() and len(before) < 19 else None
-    events = recent_events(request.reader, RecentEvents(before=number, name=name, limit=_LIMIT)).value
-    last = events[-1].event.id if len(events) == _LIMIT else None
-    chosen = {} if name is None else {"name": name}
-    older = None if last is None else f"/settings/events?{urlencode({'before': last, **chosen})}"
-    return request.render("events.html", rows=[_view(request, each) for each in events], name=name, older=older)
+    query = RecentEvents(before=number, name=name)
+    rows = [_view(request, *each) for each in recent_events(request.reader, query).value]
+    return request.render("events.html", rows=rows, name=name, more=len(rows) == query.limit)
 
 
-def _view(request: PageRequest, cause: CausingEvent) -> View:
-    event, runs = cause
+def _view(request: PageRequest, event: EventRow, runs: list[Run]) -> View:
     text, about = masked(event.data), json_object(event.data) or {}
     end = f"end of {masked(str(about.get('name')))}, which {about.get('status')}"
     return {

@@ -33,7 +33,6 @@ from duetime.engine.model import (
 )
 from duetime.engine.outcome import Alert
 from duetime.engine.policy import changes as policy_changes
-from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.decision import Change, Decision, RunDecider
 from duetime.engine.policy.follow_ups import alert, drafts_of
 from duetime.engine.policy.incidents import IncidentRow
@@ -198,24 +197,18 @@ class Scheduler(Checkout):
 
     # -- events -------------------------------------------------------------------------------------------------
 
-    def emit(self, caller: Caller, name: str, data: Any, key: str | None = None) -> SentEvent:
+    def emit(
+        self, caller: Caller, name: str, data: Any, key: str | None = None, *, is_persons: bool = False
+    ) -> SentEvent:
         """Store an event of the caller's owner. An agent's run may send only names that begin with `agent.`, so that it
-        cannot start what may do more than the run itself."""
-        if caller.scopes:
-            check(caller.scopes, WRITE)
-        return self._emit(caller, name, data, key, is_agents=caller.depth > 0)
-
-    def emit_from(self, claim: Claim, depth: int, name: str, data: Any, key: str | None = None) -> SentEvent:
-        """Store an event that a run of this depth sends."""
-        caller = Caller(claim.definition.owner, depth=depth + 1)
-        return self._emit(caller, name, data, key, is_agents=claim.definition.depth > 0)
-
-    def _emit(self, caller: Caller, name: str, data: Any, key: str | None, *, is_agents: bool) -> SentEvent:
+        cannot start what may do more than the run itself. `is_persons`: a person wrote what the run does."""
         from duetime.engine.triggers.event import AGENTS, check_name  # few processes send events
 
+        if caller.scopes:
+            check(caller.scopes, WRITE)
         check_name(name)
         now = self.clock.now()
-        if is_agents and not name.startswith(AGENTS):
+        if caller.depth and not is_persons and not name.startswith(AGENTS):
             problem = f"an agent's run may send only events whose names begin with {AGENTS}; send {AGENTS}{name}"
             raise Refused(f"event: {problem}", code="run_token", details={"field": "event"})
         if caller.depth > self.limits.depth:

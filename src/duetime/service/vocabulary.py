@@ -12,6 +12,7 @@ from duetime.engine.model import (
     OVER,
     Cause,
     Definition,
+    EventRow,
     Progress,
     Run,
     RunStatus,
@@ -31,8 +32,8 @@ from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import describe
 
 __all__ = [
-    "DISMISSABLE", "ENDED", "LIVE", "OVER", "Cause", "Definition", "Health", "HookRow", "Page", "PeriodCount",
-    "Progress", "ReadTime", "Run", "RunStatus", "Schedule", "ScheduleState", "Timing", "Trace", "WorkerRow",
-    "clock_local", "describe", "executed", "first_start", "format_local", "is_agents", "iso_local", "json_object",
-    "known_zone", "names_limit", "status_of", "was_given_back",
+    "DISMISSABLE", "ENDED", "LIVE", "OVER", "Cause", "Definition", "EventRow", "Health", "HookRow", "Page",
+    "PeriodCount", "Progress", "ReadTime", "Run", "RunStatus", "Schedule", "ScheduleState", "Timing", "Trace",
+    "WorkerRow", "clock_local", "describe", "executed", "first_start", "format_local", "is_agents", "iso_local",
+    "json_object", "known_zone", "names_limit", "status_of", "was_given_back",
 ]  # fmt: skip

@@ -23,7 +23,7 @@ from duetime.engine.triggers.build import trigger_from_json
 from duetime.stores.byte_limits import add_bytes
 from duetime.stores.incidents import IncidentsMixin
 from duetime.stores.record_and_claim import apply, insert_events
-from duetime.stores.search import Where, whole_rows
+from duetime.stores.search import Where
 from duetime.stores.shared_commit import SharedCommit
 from duetime.stores.transaction import Transaction, schedule_of
 
@@ -155,11 +155,11 @@ class EventsMixin(IncidentsMixin, Events):
         self, owner: str | None, limit: int, before: int | None = None, name: str | None = None
     ) -> list[EventRow]:
         where = Where()
-        where.equal("v.owner", owner)
-        where.equal("v.name", name)
+        where.equal("owner", owner)
+        where.equal("name", name)
         if before is not None:
-            where.add("v.id < ?", before)
-        statement = whole_rows(f"SELECT v.* FROM events v{where.sql()} ORDER BY v.id DESC LIMIT ?")  # noqa: S608
+            where.add("id < ?", before)
+        statement = f"SELECT {', '.join(EventRow._fields)} FROM events{where.sql()} ORDER BY id DESC LIMIT ?"  # noqa: S608
         return [EventRow._make(row) for row in self._rows(statement, [*where.values, limit])]
 
     def latest_events(self, owner: str, pattern: str) -> list[EventRow]:

@@ -18,17 +18,7 @@ from duetime.engine.clock import DAY
 from duetime.engine.clock import NEVER as NO_TIME
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import (
-    Attempt,
-    Definition,
-    EventRow,
-    Progress,
-    Run,
-    Schedule,
-    ScheduleState,
-    WorkerRow,
-    lane_of,
-)
+from duetime.engine.model import Attempt, Definition, Progress, Run, Schedule, ScheduleState, WorkerRow, lane_of
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.store_interfaces import Remote
 from duetime.stores.transaction import schedule_of
@@ -36,7 +26,7 @@ from duetime.stores.transaction import schedule_of
 # Named queries and numbered migrations, read from the SQL files beside this module.
 
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
-_WHOLE_ROW = re.compile(r"\b([sxprwamv])\.\*")
+_WHOLE_ROW = re.compile(r"\b([sxprwam])\.\*")
 _FIELDS = {
     "s": Definition._fields,
     "p": Progress._fields,
@@ -44,7 +34,6 @@ _FIELDS = {
     "w": WorkerRow._fields,
     "a": Attempt._fields,
     "m": Remote._fields,
-    "v": EventRow._fields,
 }
 
 

@@ -6,18 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.model import (
-    Definition,
-    DueEntry,
-    EventRow,
-    Progress,
-    Run,
-    RunId,
-    Schedule,
-    ScheduleId,
-    Used,
-    WorkerId,
-)
+from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, Schedule, ScheduleId, Used, WorkerId
 from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun, Reader
@@ -147,8 +136,8 @@ class Transaction(Reader, Protocol):
         return rows[0][0] if rows else None
 
     def depth_of_event(self, event: int) -> int:
-        rows = self.rows("event_by_id", event)
-        return EventRow._make(rows[0]).depth if rows else 0
+        rows = self.rows("event_depth", event)
+        return int(rows[0][0]) if rows else 0
 
     def new_run_id(self) -> RunId: ...
 

@@ -28,16 +28,7 @@ from duetime.engine.model import (
     is_busy,
 )
 from duetime.engine.policy.catch_up import next_instant
-from duetime.engine.policy.decision import (
-    Change,
-    Decision,
-    as_stored,
-    changed,
-    check_circle,
-    not_possible,
-    state_words,
-    touch,
-)
+from duetime.engine.policy.decision import Change, Decision, as_stored, changed, not_possible, state_words, touch
 from duetime.engine.policy.finish import HeldRun, end_pause, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.gates import GateGift, reset_gate
@@ -167,7 +158,7 @@ def edit(change: Change, patch: Edit) -> Decision[Schedule]:
         raise not_possible("edited", "running" if progress.active else progress.state)
     if patch.version is not None and patch.version != definition.version:
         raise Conflict("it was changed in the meantime; read it again and repeat the edit")
-    check_circle(change, patch.trigger or "")
+    change.check_circle(patch.trigger or "")
     changes = {
         name: value
         for name in ("name", "subject", "trigger", "payload", "policy", "fingerprint")

@@ -35,28 +35,27 @@ class Change(NamedTuple):
         definition = self.schedule.definition
         return definition if self.depth <= definition.depth else definition._replace(depth=self.depth)
 
+    def check_circle(self, trigger: str) -> None:
+        """Refuse a trigger with which the schedule would follow itself. Until the change is written, no other schedule
+        of the owner can become part of a chain."""
+        definition, place = self.schedule.definition, followed_by(trigger)
+        if place is not None:
+            self.reader.lock_owner(definition.owner)
+        seen = set()
+        while place is not None and place not in seen:
+            if place == definition.id:
+                text = "it would follow itself, directly or by way of others; let it follow a schedule that does not"
+                raise Conflict(text, code="not_possible")
+            seen.add(place)
+            place = followed_by(self.reader.trigger_of(place) or "")
+
 
 Decision: TypeAlias = tuple[Writes, T]
 """The rows to write, and the value for the caller. A decision against the change is raised as Refused."""
 RunDecider: TypeAlias = Callable[[Change, Run], Decision[T]]
 
 
-def check_circle(change: Change, trigger: str) -> None:
-    """Refuse a trigger with which a schedule would follow itself. Until the change is written, no other schedule of the
-    owner can become part of a chain."""
-    definition, reader, place = change.schedule.definition, change.reader, _followed_by(trigger)
-    if place is not None:
-        reader.lock_owner(definition.owner)
-    seen = set()
-    while place is not None and place not in seen:
-        if place == definition.id:
-            text = "it would follow itself, directly or by way of others; let it follow a schedule that does not"
-            raise Conflict(text, code="not_possible")
-        seen.add(place)
-        place = _followed_by(reader.trigger_of(place) or "")
-
-
-def _followed_by(trigger: str) -> ScheduleId | None:
+def followed_by(trigger: str) -> ScheduleId | None:
     """Return the schedule that a stored trigger follows; None if it follows none."""
     _, separator, rest = trigger.partition(f'"event":"{ENDED}')
     return ScheduleId(int(rest.partition('"')[0])) if separator else None

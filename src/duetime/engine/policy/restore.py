@@ -8,7 +8,7 @@ from duetime.engine.clock import DAY, Instant
 from duetime.engine.errors import Conflict
 from duetime.engine.model import Definition, Progress, Schedule, ScheduleState
 from duetime.engine.policy.catch_up import next_instant
-from duetime.engine.policy.decision import Change, Decision, as_stored, check_circle, not_possible
+from duetime.engine.policy.decision import Change, Decision, as_stored, not_possible
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.policy.pauses import enqueue
 from duetime.engine.policy.rows import TombstoneGone, Writes, quota_reached
@@ -35,7 +35,7 @@ def restore(change: Change, max_schedules: int | None = None) -> Decision[Schedu
         writes.further += (TombstoneGone(definition.id),)
     elif progress.state != ScheduleState.CANCELLED:
         raise not_possible("restored", progress.state)
-    check_circle(change, definition.trigger)
+    change.check_circle(definition.trigger)
     following = next_if_restored(definition, progress, change.now)
     if max_schedules is not None and change.reader.count_living(definition.owner, max_schedules) >= max_schedules:
         raise quota_reached(max_schedules)

@@ -14,21 +14,12 @@ from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.encoding import clean_text, encode, error_text
 from duetime.engine.errors import InvalidInput, UnknownTask
 from duetime.engine.kind import STOPPED, Caller, Prepared, StopReason, ThreadUse, Work
-from duetime.engine.model import EventRow, times_given_back
+from duetime.engine.model import times_given_back
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned, wait_for_others
 from duetime.engine.redaction import redacted, redacted_trace, secrets_of
 from duetime.engine.triggers.cron import WITHOUT_SECONDS, malformed
 from duetime.kinds.jobs.arguments import as_json, told_as_piped
-from duetime.kinds.jobs.context import (
-    Emit,
-    ProcessFailed,
-    RetryLater,
-    Stopped,
-    TaskContext,
-    TaskEvent,
-    emit_nothing,
-    outcome_of,
-)
+from duetime.kinds.jobs.context import ProcessFailed, RetryLater, Stopped, TaskContext, TaskEvent, outcome_of
 from duetime.kinds.jobs.pipeline import Plan, Planner
 from duetime.kinds.jobs.registry import Registry, Task, default_registry
 from duetime.service.kind_spec import KindHooks
@@ -151,7 +142,9 @@ class JobKind(KindHooks):
         if task.isolation == "thread":
             return self._call(task, args, kwargs, work)
         steps = [(task, args, kwargs, True)]
-        return json.loads(self._process_runner().run(steps, _context(work), work.stop, lease=work.lease, last=False))
+        return json.loads(
+            self._process_runner().run(steps, self._context(work), work.stop, lease=work.lease, last=False)
+        )
 
     def close(self) -> None:
         with self._starting:
@@ -184,25 +177,34 @@ class JobKind(KindHooks):
                 continue
             then = [(later, *own.arguments(), own.apart) for later, own in plan.stages[1:]] if together else []
             steps, last = [(task, args, kwargs, True), *then], together or index == final
-            text = self._process_runner().run(steps, self._context_of(work)(), work.stop, lease=work.lease, last=last)
+            text = self._process_runner().run(steps, self._context(work), work.stop, lease=work.lease, last=last)
             if last:
                 return Completed(None if text == "null" else text)
             value = json.loads(text)
         return _completed(value)
 
     def _call(self, task: Task, args: list[Any], kwargs: dict[str, Any], work: Work) -> Any:
-        value = task.call(args, kwargs, self._context_of(work))
+        value = task.call(args, kwargs, partial(self._context, work))
         if type(value) is CoroutineType:
             return self._event_loop().run(value, work.stop)
         return value
 
-    def _context_of(self, work: Work) -> Callable[[], TaskContext]:
-        return partial(_context, work, partial(self._emit, work))
-
-    def _emit(self, work: Work, event: str, data: Any = None, *, key: str | None = None) -> int | None:
-        if self._scheduler is None:
-            return emit_nothing(event)
-        return self._scheduler().emit_from(work.claim, work.depth, event, data, key).event_id
+    def _context(self, work: Work) -> TaskContext:
+        run, definition, event = work.claim.run, work.claim.definition, work.event
+        sends = {} if self._scheduler is None else {"emit": partial(_emit, self._scheduler, work)}
+        return TaskContext(
+            run_id=run.id,
+            attempt=run.attempt,
+            due=datetime_of(run.due),
+            name=definition.name,
+            job_id=definition.public_id,
+            owner=definition.owner,
+            cancelled=work.stop,
+            progress=lambda text: work.report(clean_text(str(text)[:500])),
+            event=event and TaskEvent(event.id, event.name, datetime_of(event.at), json.loads(event.data)),
+            gate=None if work.gift is None or work.gift.result is None else json.loads(work.gift.result),
+            **sends,
+        )
 
     def _event_loop(self) -> AsyncLoop:
         with self._starting:
@@ -221,25 +223,12 @@ class JobKind(KindHooks):
             return self._processes
 
 
-def task_event(event: EventRow) -> TaskEvent:
-    return TaskEvent(event.id, event.name, datetime_of(event.at), json.loads(event.data))
-
-
-def _context(work: Work, emit: Emit = emit_nothing) -> TaskContext:
-    run, definition = work.claim.run, work.claim.definition
-    return TaskContext(
-        run_id=run.id,
-        attempt=run.attempt,
-        due=datetime_of(run.due),
-        name=definition.name,
-        job_id=definition.public_id,
-        owner=definition.owner,
-        cancelled=work.stop,
-        progress=lambda text: work.report(clean_text(str(text)[:500])),
-        event=None if work.event is None else task_event(work.event),
-        emit=emit,
-        gate=None if work.gift is None or work.gift.result is None else json.loads(work.gift.result),
-    )
+def _emit(
+    scheduler: Callable[[], Scheduler], work: Work, event: str, data: Any = None, *, key: str | None = None
+) -> int | None:
+    definition = work.claim.definition
+    caller = Caller(definition.owner, depth=work.depth + 1)
+    return scheduler().emit(caller, event, data, key, is_persons=definition.depth == 0).event_id
 
 
 def _completed(value: Any) -> Completed:

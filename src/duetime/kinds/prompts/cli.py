@@ -97,7 +97,7 @@ def take(
         held, zone, now = take_run(app.call, request).value, app.call.zone, app.call.now
         data = "" if held is None else data_of(app.call.scheduler.store, held.definition, held.run)
         number = "RUN" if held is None else str(held.run.id)
-        event = None if held is None else event_of_run(app.call, held.run)
+        event = None if held is None else event_of_run(app.call.scheduler.store, held.run)
         how = again(app, "prompt", "finish", number, "--result", "...")
     if held is None:
         if json_:

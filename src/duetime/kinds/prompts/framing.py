@@ -13,7 +13,6 @@ from duetime.engine.policy.options import is_gated, policy_for_ending
 from duetime.engine.store import Store
 from duetime.engine.times import format_local
 from duetime.service.presenters import author_view
-from duetime.service.services import Call
 
 
 def is_from_agents(definition: Definition) -> bool:
@@ -44,10 +43,10 @@ MAX_EVENT_SHOWN = 16 * 1024
 """Maximum number of characters of an event that an agent is shown."""
 
 
-def event_of_run(call: Call, run: Run) -> EventRow | None:
+def event_of_run(store: Store, run: Run) -> EventRow | None:
     """Return the event that started a run, if one did and it is still stored."""
     number = event_of(run.cause)
-    return None if number is None else call.scheduler.store.event(number)
+    return None if number is None else store.event(number)
 
 
 def event_block(event: EventRow | None) -> str:

@@ -8,14 +8,14 @@ from functools import partial
 
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
-from duetime.engine.model import EventRow, Run, event_of, run_holder
+from duetime.engine.model import Run, run_holder
 from duetime.engine.outcome import Outcome
 from duetime.engine.policy.checkout import LEFT, hold_of, not_yours, was_left
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.access import life_of
 from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentReply, AgentRequest, DuePrompt, answers_later
-from duetime.kinds.prompts.framing import data_of, event_block, stored_by
+from duetime.kinds.prompts.framing import data_of, event_block, event_of_run, stored_by
 from duetime.kinds.prompts.kind import KIND, PromptKind, allowance_of, is_for, prompt_of
 from duetime.kinds.prompts.runner import ending_of
 from duetime.service.services import Services
@@ -53,7 +53,7 @@ class RunCheckout:
             if held is None:
                 break
             run, definition, _ = held
-            event = self._event_of(run)
+            event = event_of_run(self._scheduler_of().store, run)
             due.append(
                 DuePrompt(
                     definition.id,
@@ -71,10 +71,6 @@ class RunCheckout:
             if len(due) == 1 and was_left(run):
                 break
         return due
-
-    def _event_of(self, run: Run) -> EventRow | None:
-        number = event_of(run.cause)
-        return None if number is None else self._scheduler_of().store.event(number)
 
     def finish(self, request: AgentRequest, due: DuePrompt, reply: AgentReply) -> None:
         """Finish a prompt with the answer to the whole request, unless its agent has finished it already."""

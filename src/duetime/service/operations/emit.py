@@ -1,4 +1,4 @@
-"""Sends an event: every schedule of the owner that listens to it runs."""
+"""Events: one is sent, and every schedule of the owner that listens to it runs; those that arrived are listed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from duetime.engine.encoding import encode_whole
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import MAX_EVENT_NAME_LENGTH, Run, Schedule, ScheduleState
+from duetime.engine.model import MAX_EVENT_NAME_LENGTH, EventRow, Run, Schedule, ScheduleState
 from duetime.engine.value_class import dataclass
 from duetime.service import MOST_SECONDS
 from duetime.service.lookup import name_of
@@ -20,6 +20,7 @@ from duetime.service.operations.waiting import has_ended, waited_for, why_not_st
 from duetime.service.services import Call
 from duetime.service.warnings import declare, warning
 
+_MAX_RUNS = 10
 declare(no_listener='No schedule listens to {event} yet; create one with when "on {event}".')
 R = TypeVar("R")
 _MAX_ROWS = 20
@@ -88,3 +89,19 @@ def look_at_runs(call: Call, sent: Answer[EventEffect[Run]]) -> Answer[EventEffe
         seen = [run for run in runs if call.sees(run)]
         return sent._replace(value=sent.value._replace(runs=seen, ended=reason is None, reason=reason))
     return sent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentEvents(OperationRequest):
+    """Events, the latest first."""
+
+    before: Annotated[int | None, Field("Only older ones than this number.")] = None
+    name: Annotated[str | None, Field("Only those with this name.", max_length=MAX_EVENT_NAME_LENGTH)] = None
+    limit: Annotated[int, Field("Maximum number of events.", minimum=1, maximum=100)] = 30
+
+
+def recent_events(call: Call, request: RecentEvents) -> Answer[list[tuple[EventRow, list[Run]]]]:
+    """Return events, each with the first runs that it started."""
+    store, owner = call.scheduler.store, None if call.caller.operator else call.caller.owner
+    events = store.events_of(owner, request.limit, request.before, request.name)
+    return Answer([(event, store.runs_of_event(event, _MAX_RUNS)) for event in events])

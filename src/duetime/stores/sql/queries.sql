@@ -417,7 +417,10 @@ INSERT INTO events (owner, name, key, at, depth, data) VALUES (?, ?, ?, ?, ?, ?)
 SELECT id FROM events WHERE owner = ? AND name = ? AND key = ?
 
 -- name: event_by_id
-SELECT v.* FROM events v WHERE v.id = ?
+SELECT id, owner, name, key, at, depth, data, reached FROM events WHERE id = ?
+
+-- name: event_depth
+SELECT depth FROM events WHERE id = ?
 
 -- name: count_events
 -- The row stays locked: events of one owner are stored one transaction after the other, in the order of their numbers.
@@ -433,7 +436,7 @@ UPDATE event_counts SET total = total + ? WHERE owner = ?
 SELECT 1 FROM events WHERE reached IS NOT NULL LIMIT 1
 
 -- name: open_events
-SELECT v.* FROM events v WHERE v.reached IS NOT NULL ORDER BY v.id LIMIT ?
+SELECT id, owner, name, key, at, depth, data, reached FROM events WHERE reached IS NOT NULL ORDER BY id LIMIT ?
 
 -- name: set_reached
 UPDATE events SET reached = ? WHERE id = ?

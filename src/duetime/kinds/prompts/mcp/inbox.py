@@ -47,7 +47,7 @@ def take_prompt(call: Call, arguments: Arguments) -> Reply:
         return Reply({"message": NOTHING}, NOTHING)
     run, definition, _ = held
     prompt = prompt_of(definition)
-    event = event_of_run(call, run)
+    event = event_of_run(call.scheduler.store, run)
     view = {
         "id": definition.id,
         "run_id": run.id,
