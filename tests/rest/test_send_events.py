@@ -25,6 +25,20 @@ def test_an_event_starts_what_waits_for_it(api: Api) -> None:
     assert ada.get("/upcoming")["on_events"][0]["id"] == job["id"]
 
 
+def test_a_trigger_that_follows_can_be_created_as_it_is_shown(api: Api) -> None:
+    ada = api.client("ada")
+    first = ada.job(name="backup")
+    second = ada.job(name="upload", trigger={"type": "after", "schedule": "backup", "outcome": "fails"})
+    assert second["trigger"].items() >= {"type": "after", "schedule": first["id"], "name": "backup"}.items()
+    again = ada.job(name="again", trigger=second["trigger"])
+    assert (again["trigger"], again["reads_as"]) == (second["trigger"], "after backup fails")
+    usual = ada.job(name="usual", trigger={"type": "after", "schedule": first["id"], "at_most_every": "1h"})
+    assert usual["reads_as"] == "after backup succeeds, at most every 1 hour"
+    wrong = {"kind": "job", "name": "x", "payload": {"task": "echo"}}
+    ada.refused("POST", "/schedules", 422, json={**wrong, "trigger": {"type": "after", "schedule": "nothing"}})
+    ada.refused("POST", "/schedules", 422, json={**wrong, "trigger": {"type": "after"}})
+
+
 def test_what_is_refused(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = api.client()
     ada.refused("POST", "/events", 422, json={"event": "~ended.5"})

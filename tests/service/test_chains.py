@@ -11,6 +11,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.service.operations.create import CreateSchedule, create
 from duetime.service.operations.schedules import ListSchedules, list_schedules
 from duetime.service.presenters import reads_as
+from duetime.service.state_details import ORPHAN
 from tests.support.stage import Stage
 
 
@@ -64,6 +65,27 @@ def test_what_is_cancelled_deleted_or_restored_says_who_follows(both: Stage) -> 
         answer = both.ada.knows("change_schedules", action=action, ids=["backup"], expected_count=1)
         assert answer["schedules"][0]["followers"] == f"schedules that follow it {words}: upload"
     assert "followers" not in str(both.ada.knows("change_schedules", action="cancel", ids=["upload"], expected_count=1))
+
+
+def test_a_schedule_says_that_what_it_follows_is_cancelled(both: Stage) -> None:
+    job(both, "backup", when="every hour")
+    upload = job(both, "upload", when="after backup succeeds")
+
+    def details() -> tuple[object, object]:
+        """Return what the list and the answer about one schedule say."""
+        rows = both.ada.knows("list_jobs")["jobs"]
+        [listed] = [row["state_detail"] for row in rows if row["name"] == "upload"]
+        return listed, both.ada.knows("job_status", job_id=upload["job_id"])["state_detail"]
+
+    assert details() == (None, None)
+    for action, said in (("cancel", ORPHAN), ("restore", None), ("delete", ORPHAN), ("restore", None)):
+        both.ada.knows("change_schedules", action=action, ids=["backup"], expected_count=1)
+        assert details() == (said, said), action
+    both.ada.knows("change_schedules", action="pause", ids=["backup"], expected_count=1)
+    assert details() == (None, None)
+    both.ada.knows("change_schedules", action="cancel", ids=["backup"], expected_count=1)
+    both.ada.knows("change_schedules", action="cancel", ids=["upload"], expected_count=1)
+    assert details() == (None, None), "it is over itself"
 
 
 def test_a_schedule_that_is_not_there_cannot_be_followed(both: Stage) -> None:

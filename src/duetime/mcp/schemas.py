@@ -18,13 +18,13 @@ from duetime.service.warnings import ScheduleWarning
 ZONE = text("User's: Europe/Berlin.")
 KEY = text("Reused, it creates nothing.")
 NAME = text("Name to find it by later.")
-TRIGGER_TYPE = text("Or give when.", enum=["once", "interval", "cron", "rrule", "event"])
+TRIGGER_TYPE = text("Or give when.", enum=["once", "interval", "cron", "rrule", "event", "after"])
 TRIGGER_CONFIG: Schema = {
     "type": "object",
     "description": (
         "once {run_at: 2026-02-05T15:00} or {delay: 2h30m}; interval {hours: 1, between: 09:00-17:00, weekdays: "
-        "mon-fri}; cron {expression: 0 9 * * 1-5}; rrule {rrule: FREQ=MONTHLY;BYDAY=-1FR}; event {event: github.push, "
-        "where: {ref: main}, at_most_every: 10m}."
+        "mon-fri}; cron {expression: 0 9 * * 1-5}; rrule {rrule: FREQ=MONTHLY;BYDAY=-1FR}; event {event: push, where: "
+        "{ref: main}, at_most_every: 10m}; after {schedule: backup, outcome: fails}."
     ),
 }
 STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")

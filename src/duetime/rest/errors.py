@@ -105,7 +105,7 @@ def _one(error: Mapping[str, Any]) -> dict[str, str]:
 
 
 _PLACES: Final = frozenset({"body", "query", "path", "header"})
-_TAGS: Final = frozenset({"once", "interval", "cron", "rrule", "event"})
+_TAGS: Final = frozenset({"once", "interval", "cron", "rrule", "event", "after"})
 _SPANS: Final = frozenset({"delay", "every", "jitter"})
 
 

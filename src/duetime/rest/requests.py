@@ -197,7 +197,17 @@ class OnEvent(GivenInZone):
     at_most_every: _Length | None = Field(default=None, description="From one start to the next, such as 10m.")
 
 
-Trigger = Annotated[Once | Interval | Cron | Rrule | OnEvent, Field(discriminator="type")]
+class After(GivenInZone):
+    """When a run of another schedule ends."""
+
+    type: Literal["after"]
+    schedule: Annotated[Text, Field(max_length=200)] = Field(description="The id or the name of the other schedule.")
+    outcome: Literal["succeeds", "fails", "ends"] = "succeeds"
+    name: Annotated[Text, Field(max_length=200)] | None = Field(default=None, description="Its name, in another store.")
+    at_most_every: _Length | None = Field(default=None, description="From one start to the next, such as 10m.")
+
+
+Trigger = Annotated[Once | Interval | Cron | Rrule | OnEvent | After, Field(discriminator="type")]
 
 
 def _needed(trigger: Given | None, info: ValidationInfo) -> Given | None:
@@ -211,9 +221,7 @@ _TRIGGER = "Unless one of the options says when."
 TriggerOrOption = Annotated[Trigger | None, AfterValidator(_needed), Field(validate_default=True, description=_TRIGGER)]
 
 
-def trigger_parts(
-    trigger: Once | Interval | Cron | Rrule | OnEvent | None, *, with_nulls: bool = False
-) -> TriggerParts | None:
+def trigger_parts(trigger: Trigger | None, *, with_nulls: bool = False) -> TriggerParts | None:
     """Return the type and the configuration of a trigger. In an edit, null removes a limit."""
     if trigger is None:
         return None
@@ -233,7 +241,9 @@ def naming_trigger(body: TimesGiven, trigger: object) -> Iterator[None]:
         raise
 
 
-_TRIGGER_PARTS = {name for each in (Once, Interval, Cron, Rrule) for name in each.model_fields} - {"type"}
+_TRIGGER_PARTS = {name for each in (Once, Interval, Cron, Rrule, OnEvent, After) for name in each.model_fields} - {
+    "type"
+}
 
 
 # -- policies -------------------------------------------------------------------------------------------------------

@@ -114,7 +114,8 @@ class Schedule(Value):
     status: str
     """pending, running, paused, completed, failed, cancelled or broken."""
     state_detail: str | None
-    """More about an active schedule: due, waiting_for_agent, taken, held_by_limit or running."""
+    """More about an active schedule: due, waiting_for_agent, taken, held_by_limit, running or, if it follows another
+    one, what_it_follows_is_cancelled."""
     trigger: dict[str, Any]
     """The trigger in the form in which it can be created."""
     reads_as: str

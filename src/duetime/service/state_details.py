@@ -11,6 +11,8 @@ WAITING_FOR_AGENT: Final = "waiting_for_agent"
 TAKEN: Final = "taken"
 HELD_BY_LIMIT: Final = "held_by_limit"
 RUNNING: Final = "running"
+ORPHAN: Final = "what_it_follows_is_cancelled"
+"""The detail of a schedule that follows another one, which is cancelled or deleted."""
 STATE_DETAILS: Final = (RUNNING, TAKEN, HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE)
 """If the live runs of a schedule differ, the first of these that applies is shown."""
 _NOT_STARTED: Final = frozenset({HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE})

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Annotated, Any, Final, NamedTuple
 
-from duetime.engine.clock import Instant
+from duetime.engine.clock import NEVER, Instant
 from duetime.engine.errors import Refused
 from duetime.engine.model import Progress, Schedule, ScheduleId, ScheduleState, names_limit
+from duetime.engine.policy.decision import followed_by
 from duetime.engine.store import EVERY_ONE, Page, RunQuery, ScheduleQuery
 from duetime.engine.value_class import dataclass
 from duetime.service.lookup import find
@@ -23,7 +24,7 @@ from duetime.service.operations.declaration import (
 )
 from duetime.service.presenters import View, next_instants, preview_view, reads_as, schedule_shape
 from duetime.service.services import Call
-from duetime.service.state_details import DUE, HELD_BY_LIMIT, STATE_DETAILS, WAITING_FOR_AGENT, run_detail
+from duetime.service.state_details import DUE, HELD_BY_LIMIT, ORPHAN, STATE_DETAILS, WAITING_FOR_AGENT, run_detail
 from duetime.service.warnings import ScheduleWarning, time_warnings
 from duetime.service.when import TriggerParts, about_option, read_times, ways_in
 
@@ -183,6 +184,7 @@ def preview(call: Call, request: PreviewTimes) -> Answer[FiringTimes]:
 
 _MAX_LIVE_RUNS: Final = 1000
 _LIVING: Final = (ScheduleState.ACTIVE, ScheduleState.PAUSED)
+_GONE: Final = (ScheduleState.CANCELLED, ScheduleState.DELETED)
 
 
 def schedule_views(call: Call, schedules: Sequence[Schedule], *, brief: bool = False) -> list[View]:
@@ -192,9 +194,9 @@ def schedule_views(call: Call, schedules: Sequence[Schedule], *, brief: bool = F
 
 
 def details_of(call: Call, schedules: Sequence[Schedule]) -> dict[ScheduleId, str]:
-    """Return the details of those schedules that have one. A query is only made for schedules with active runs."""
-    now = call.now
-    details = {each.definition.id: detail for each in schedules if (detail := _at_rest(each.progress, now)) is not None}
+    """Return the details of those schedules that have one. Only schedules with active runs, and those that
+    follow others, need a query."""
+    details = {each.definition.id: detail for each in schedules if (detail := _at_rest(call, each)) is not None}
     busy = {each.definition.id: each.progress for each in schedules if each.progress.active > each.progress.untaken}
     if busy:
         query = RunQuery(schedules=tuple(busy), status="live", limit=_MAX_LIVE_RUNS, count_to=0)
@@ -209,16 +211,21 @@ def detail_of(call: Call, schedule: Schedule) -> str | None:
     """Return what a schedule is waiting for, which is shown beside its status."""
     progress = schedule.progress
     if progress.active <= progress.untaken:
-        return _at_rest(progress, call.now)
+        return _at_rest(call, schedule)
     return details_of(call, [schedule]).get(schedule.definition.id)
 
 
-def _at_rest(progress: Progress, now: Instant) -> str | None:
+def _at_rest(call: Call, schedule: Schedule) -> str | None:
     """Return the detail of a schedule that has no active run."""
+    progress, now = schedule.progress, call.now
     if progress.state not in _LIVING or progress.active > progress.untaken:
         return None
     if progress.active:
         return WAITING_FOR_AGENT
+    followed = followed_by(schedule.definition.trigger) if progress.next == NEVER else None
+    if followed is not None:
+        first = call.scheduler.store.get(followed)
+        return ORPHAN if first is None or first.progress.state in _GONE else None
     if progress.next is None or progress.next > now or progress.state == ScheduleState.PAUSED:
         return None
     return HELD_BY_LIMIT if names_limit(progress.note) else DUE
