@@ -457,3 +457,15 @@ def test_what_follows_another_schedule_follows_the_imported_one(cli: Cli, tmp_pa
     assert (rows["upload"], rows["tell"]) == ("after backup fails", "after upload succeeds")
     shown = cli("show", "upload", "--json", "--db", "b.db").document
     assert shown["trigger"]["schedule"] == cli("show", "backup", "--json", "--db", "b.db").document["id"]
+
+
+def test_a_chain_is_imported_in_any_order(cli: Cli, tmp_path: Path) -> None:
+    for words in (("third", "--every", "1h"), ("second", "--every", "1h"), ("first", "--every", "1h")):
+        assert cli("job", "add", words[0], "--task", "echo", *words[1:], "--db", "a.db").code == 0
+    for follower, followed in (("third", "second"), ("second", "first")):
+        assert cli("job", "edit", follower, "--after", followed, "--db", "a.db").code == 0
+    assert cli("export", "-o", "all.jsonl", "--db", "a.db").code == 0
+    answer = cli("import", "jsonl", "all.jsonl", "--yes", "--json", "--db", "b.db")
+    assert (answer.code, answer.document["problems"]) == (0, []), answer
+    rows = {each["name"]: each["reads_as"] for each in cli("list", "--json", "--db", "b.db").document["schedules"]}
+    assert (rows["third"], rows["second"]) == ("after second succeeds", "after first succeeds")

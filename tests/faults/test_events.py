@@ -17,7 +17,7 @@ import pytest
 
 from duetime.engine.clock import DAY, Instant
 from duetime.engine.errors import Refused
-from duetime.engine.model import ScheduleId, event_of
+from duetime.engine.model import EventRow, ScheduleId, event_of
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
 from duetime.stores import events
@@ -197,3 +197,22 @@ def test_the_cost_of_an_event_does_not_grow_with_schedules_that_do_not_listen(st
     how = "QUERY PLAN " if store.url.startswith("sqlite") else ""
     plan = str(store._rows(f"EXPLAIN {how}{store._sql['listeners']}", ("ada", events.names_for("push"), 0, 9)))
     assert "schedules_listening" in plan
+
+
+BLOCKED = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
+
+def test_senders_wait_for_whoever_trims_and_not_the_other_way_round(store: BaseStore, store_url: str) -> None:
+    """Both change the bytes and the number of an owner's events, in the same order."""
+    sender = open_quietly(store_url)
+    event = EventRow(0, "ada", "push", None, Instant(T0), 0, "{}")
+    sender.emit(event, 1_000_000)
+    with ThreadPoolExecutor(1) as pool:
+        with store._write() as tx:
+            tx.rows("add_stored_bytes", "ada", 0)
+            sent = pool.submit(sender.emit, event, 1_000_000)
+            if not store.url.startswith("sqlite"):
+                eventually(lambda: sender._rows(BLOCKED, ())[0][0], 10, "it waits for the bytes")
+            events.delete_oldest_events(tx, "ada", 10)
+        assert not sent.result(10).duplicate
+    sender.close()

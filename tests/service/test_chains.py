@@ -11,6 +11,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.service.operations.create import CreateSchedule, create
 from duetime.service.operations.schedules import ListSchedules, list_schedules
 from duetime.service.presenters import reads_as
+from duetime.service.services import operator_call
 from duetime.service.state_details import ORPHAN
 from tests.support.stage import Stage
 
@@ -97,6 +98,16 @@ def test_a_schedule_that_is_not_there_cannot_be_followed(both: Stage) -> None:
     job(both, "bobs", when="every hour")
     error = both.agent("bob").use("schedule_job", {"name": "x", "task": "echo", "when": "after bobs succeeds"})
     assert "there is no schedule 'bobs' to follow" in str(error), "which belongs to ada"
+
+
+def test_an_operator_cannot_follow_what_belongs_to_another_owner(both: Stage) -> None:
+    """The events of others never reach it, so it would never run."""
+    other = job(both, "backup", when="every hour")["job_id"]
+    call = operator_call(both.app.services)
+    for followed in ({"schedule": other}, {"schedule": "nothing", "name": other}):
+        request = CreateSchedule("job", {"task": "echo"}, trigger=("after", followed))
+        with pytest.raises(InvalidInput, match="to follow"):
+            create(call, request)
 
 
 def test_a_circle_is_refused(both: Stage) -> None:

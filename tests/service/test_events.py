@@ -15,7 +15,7 @@ from duetime.engine.errors import InvalidInput, LimitReached, Refused, StoreUnav
 from duetime.engine.kind import LOCAL, Caller
 from duetime.kinds.jobs.context import TaskContext
 from duetime.kinds.jobs.registry import Registry, Task
-from duetime.service.operations.emit import EmitEvent, emit, look_at_runs
+from duetime.service.operations.emit import EmitEvent, RecentEvents, emit, look_at_runs, recent_events
 from duetime.service.services import Call
 from duetime.testing import Simulation
 
@@ -411,6 +411,35 @@ def test_who_takes_a_prompt_sees_its_event(bench: Bench) -> None:
     reply = take.answer(bench.call(), {})
     assert reply.structured["event"] == {"name": "push", "data": '{"ref":"main"}'}
     assert "the event push" in (reply.text or "")
+
+
+def test_an_address_is_never_changed(bench: Bench) -> None:
+    """Else whoever sends an event could choose where a job asks or sends."""
+    bench.job("note", "https://{host}/a?{n}", "{n}", "go to http://x.example/{n} {n}", when="on push")
+    bench.duetime.notify("{n}: https://ci.example/{n}", topic="home", when="on push")
+    bench.duetime.emit("push", {"host": "evil.example", "n": 5})
+    bench.run()
+    assert bench.calls[0][0] == ["https://{host}/a?{n}", 5, "go to http://x.example/{n} 5"]
+    assert bench.duetime.inbox.messages()[0].message == "5: https://ci.example/{n}"
+
+
+@pytest.mark.parametrize("scopes", [("kind:prompt",), ("write", "agent:claude")])
+def test_a_token_for_some_kinds_or_agents_sends_only_events_of_agents(bench: Bench, scopes: tuple[str, ...]) -> None:
+    """An event starts schedules of every kind, which this token may not run."""
+    with pytest.raises(Refused, match=r"agent\.deploy"):
+        emit(bench.call(scopes=scopes), EmitEvent(event="deploy"))
+    assert emit(bench.call(scopes=scopes), EmitEvent(event="agent.deploy")).value.event_id
+
+
+def test_a_token_for_some_kinds_sees_no_runs_and_ends_of_others(bench: Bench) -> None:
+    bench.job("note", name="secret job", on="push")
+    bench.duetime.prompt("Look at it.", after="secret job", agent="inbox")
+    bench.duetime.emit("push")
+    bench.run()
+    [(end, runs), (push, _)] = recent_events(bench.call(), RecentEvents()).value
+    assert (push.name, [run.kind for run in runs], end.name) == ("push", ["prompt"], "~ended.1")
+    [(push, runs)] = recent_events(bench.call(scopes=("kind:prompt",)), RecentEvents()).value
+    assert (push.name, runs) == ("push", [])
 
 
 def test_a_request_passes_the_data_on_and_keeps_its_address() -> None:

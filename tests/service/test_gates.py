@@ -178,6 +178,18 @@ def test_metrics_forget_a_run_whose_row_was_added_to_the_one_before_it(world: Wo
     assert not tallies._alive and [run.number for run in world.simulation.runs()] == [2]
 
 
+def test_a_condition_can_look_at_the_event(world: World) -> None:
+    policy = {"only_if": "event('branch') | matches('release/*')"}
+    create(world.call, CreateSchedule("job", {"task": "see"}, {"when": "on push"}, policy=policy))
+    for branch in ("main", "release/2"):
+        emit(world.call, EmitEvent(event="push", data={"branch": branch}))
+        world.simulation.advance(timedelta(minutes=1))
+    assert [(run.status, run.result) for run in world.simulation.runs()] == [
+        ("skipped", None),
+        ("completed", '{"saw":"release/2"}'),
+    ]
+
+
 def test_a_run_that_an_event_starts_is_checked_too(world: World) -> None:
     policy = {"only_if": GATE}
     create(world.call, CreateSchedule("job", {"task": "see"}, {"when": "on door.open"}, policy=policy))

@@ -204,6 +204,19 @@ def test_a_cooldown_also_applies_to_what_is_queued(store: BaseStore, hand: Hand)
     assert starts == [T0, T0 + MINUTE, T0 + 2 * MINUTE]
 
 
+def test_a_cooldown_also_applies_after_a_pause(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="latest", cooldown=10 * MINUTE))
+    send(store)
+    expand(store)
+    hand.record(hand.claim(T0), T0 + SECOND)
+    send(store, at=T0 + 1)
+    expand(store, T0 + MINUTE)
+    change(store, schedule, "pause", T0 + 2 * MINUTE)
+    change(store, schedule, "resume", T0 + 3 * MINUTE)
+    assert hand.claim(T0 + 10 * MINUTE - 1) == []
+    assert len(hand.claim(T0 + 10 * MINUTE)) == 1
+
+
 def test_a_pause_is_a_row_with_the_reason(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, waits(overlap="skip"))
     send(store)
@@ -361,6 +374,27 @@ def test_the_oldest_events_make_room(store: BaseStore, hand: Hand, monkeypatch: 
     assert set(live) <= set(numbers)
     assert len(numbers) <= 11
     assert list(store.event_names("ada", 100)) == ["other", "queued"]
+
+
+def test_no_more_events_are_accepted_than_workers_turn_into_runs(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a worker, none can be deleted: an acknowledged one is never lost."""
+    monkeypatch.setattr(events, "MAX_EVENTS", 5)
+    sent = [send(store).event_id for _ in range(5)]
+    with pytest.raises(LimitReached, match="start a worker"):
+        send(store)
+    assert [event.id for event in store.events_of("ada", 10)] == sent[::-1]
+    assert not send(store, owner="bob").duplicate
+    expand(store)
+    assert not send(store).duplicate
+
+
+def test_the_latest_event_of_a_pattern(store: BaseStore) -> None:
+    for number, name in enumerate(("github.push", "github.release", "github.issue", "other")):
+        send(store, name, at=T0 + number)
+    assert [event.name for event in store.latest_events("ada", "github.*")] == ["github.issue"]
+    assert [event.name for event in store.latest_events("ada", "*")] == ["other"]
 
 
 def test_old_events_are_pruned_unless_a_run_needs_them(store: BaseStore, hand: Hand) -> None:

@@ -10,14 +10,14 @@ import pytest
 
 from duetime.engine.clock import MINUTE, SECOND
 from duetime.engine.model import RunStatus, ScheduleState, status_of
-from duetime.engine.outcome import Completed, Failed, Outcome, Skipped, Waiting
+from duetime.engine.outcome import Completed, Failed, Outcome, Returned, Skipped, Waiting
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.gates import MOST_REMEMBERED, GateGift
 from duetime.engine.policy.options import make_policy, policy_to_json
 from duetime.engine.policy.record import Finished
 from duetime.engine.store import ScheduleQuery
-from duetime.engine.worker.gate import NO_GATES
+from duetime.engine.worker.gate import NO_GATES, check_gate
 from duetime.engine.worker.runner import ClaimedRun
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
@@ -215,6 +215,18 @@ def test_a_death_after_the_look_keeps_what_the_run_was_given(store: BaseStore) -
     world.kill()
     assert world.poll("c") == ["b"], "the run that was begun, with its own input"
     assert world.poll("c") == ["c"]
+
+
+def test_the_work_of_a_run_that_belongs_to_somebody_else_by_now_is_not_done(store: BaseStore) -> None:
+    world = GateWorld(store)
+    world.poll("a")
+    line, world.page = world.hold(), "b"
+    world.tick()
+    item = line.items.pop()
+    world.kill()
+    gift = check_gate(item, world.kinds, store, world.clock, None)
+    assert isinstance(gift, Finished) and isinstance(gift.outcome, Returned)
+    assert world.poll("b") == ["b"], "by the worker that has it"
 
 
 def test_a_forced_run_is_not_checked_and_changes_no_memory(store: BaseStore) -> None:

@@ -1,7 +1,8 @@
 """`{path}` in the texts of a schedule that waits for an event: it stands for a value in the data of the event.
 
 Values are inserted once and as they are: what an event contains is never read as a template. `{{` is a brace, and a
-path that the data do not have stays as it is written.
+path that the data do not have stays as it is written. So does an address, with all that it contains: otherwise, whoever
+sends an event could choose where something is fetched or sent.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Any, Final
 
 from duetime.engine.triggers.event import MISSING, text_of, value_at
 
-_TEMPLATE: Final = re.compile(r"\{\{|\}\}|\{([A-Za-z0-9_][A-Za-z0-9_.:/-]*)\}", re.ASCII)
+_TEMPLATE: Final = re.compile(
+    r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://\S*|\{\{|\}\}|\{([A-Za-z0-9_][A-Za-z0-9_.:/-]*)\}", re.ASCII
+)
 MAX_INSERTED: Final = 2_000
 """Maximum number of characters of a value within a text."""
 
@@ -23,7 +26,7 @@ def filled_text(text: str, data: object) -> str:
 
     def insert(match: re.Match[str]) -> str:
         if match[1] is None:
-            return match[0][0]
+            return match[0][0] if match[0] in ("{{", "}}") else match[0]
         value = value_at(data, match[1])
         return match[0] if value is MISSING else text_of(value)[:MAX_INSERTED]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from duetime.engine.clock import Instant
+
+T = TypeVar("T")
 
 
 class NewSchedule(NamedTuple):
@@ -22,3 +24,18 @@ class NewSchedule(NamedTuple):
     first: Instant | None = None
     """The next time of a schedule that comes from another store, in place of the next one by its rule. If it has
     passed, the schedule catches up as after downtime."""
+
+
+def in_order_of_chains(items: Iterable[T], new_of: Callable[[T], NewSchedule]) -> list[T]:
+    """Return what is to be created, each schedule after the one that it follows."""
+    rows = [(item, new_of(item)) for item in items]
+    by_name = {new.name: new for _, new in rows}
+
+    def place(row: tuple[T, NewSchedule | None]) -> int:
+        number, new = 0, row[1]
+        while new is not None and new.trigger_type == "after" and number < len(rows):
+            config, number = new.trigger_config, number + 1
+            new = by_name.get(str(config.get("name") or config.get("schedule")))
+        return number
+
+    return [item for item, _ in sorted(rows, key=place)]

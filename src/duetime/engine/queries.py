@@ -251,11 +251,11 @@ class Queries:
     def with_followed(self, caller: Caller, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the configuration of a trigger that follows another schedule, with that schedule, which must have the
         same owner."""
-        reference = str(config.get("schedule", ""))
-        schedules = [each for each in self.meant_by(caller, reference) if each.definition.owner == caller.owner]
-        name = config.get("name")
+        own = caller._replace(operator=False)
+        reference, name = str(config.get("schedule", "")), config.get("name")
+        schedules = self.meant_by(own, reference)
         if name and name not in [each.definition.name for each in schedules]:  # exported from another store
-            schedules = list(self.meant_by(caller, str(name))) or schedules
+            schedules = self.meant_by(own, str(name)) or schedules
         if len(schedules) != 1:
             several = f"{len(schedules)} of your schedules are called {reference!r}; give the id of one of them"
             none = f"there is no schedule {reference[:60]!r} to follow; give the id or the name of one from the list"
@@ -304,7 +304,6 @@ def could_be_an_id(text: str) -> bool:
     return len(text) <= 200 and is_text(text)
 
 
-@budgeted
 def _visible(schedule: Schedule | None, caller: Caller, *, deleted: bool) -> Schedule | None:
     if schedule is None or not caller.sees(schedule.definition.owner, schedule.definition.kind):
         return None
@@ -318,6 +317,7 @@ def _searches(text: str) -> list[ScheduleQuery]:
     return [replace(by_name, name=None, id_prefix=text), *named] if _BEGINNING.fullmatch(text) else named
 
 
+@budgeted
 def upcoming(trigger: Trigger, after: Instant, count: int) -> list[Instant]:
     """Return at most `count` instants: fewer if there are no more, or if finding more would take too many steps."""
     instants: list[Instant] = []

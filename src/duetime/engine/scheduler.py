@@ -38,7 +38,7 @@ from duetime.engine.policy.follow_ups import alert, drafts_of
 from duetime.engine.policy.incidents import IncidentRow
 from duetime.engine.policy.rows import Draft
 from duetime.engine.queries import no_run, no_schedule
-from duetime.engine.scopes import DELETE, WRITE, check
+from duetime.engine.scopes import DELETE, WRITE, check, group_of
 from duetime.engine.store import Creation, Store
 from duetime.engine.store_interfaces import SentEvent
 from duetime.engine.triggers import Trigger
@@ -200,17 +200,20 @@ class Scheduler(Checkout):
     def emit(
         self, caller: Caller, name: str, data: Any, key: str | None = None, *, is_persons: bool = False
     ) -> SentEvent:
-        """Store an event of the caller's owner. An agent's run may send only names that begin with `agent.`, so that it
-        cannot start what may do more than the run itself. `is_persons`: a person wrote what the run does."""
+        """Store an event of the caller's owner. An agent's run, and a token for some kinds or agents, may send only
+        names that begin with `agent.`, so that it cannot start what may do more than itself. `is_persons`: a person
+        wrote what the run does."""
         from duetime.engine.triggers.event import AGENTS, check_name  # few processes send events
 
         if caller.scopes:
             check(caller.scopes, WRITE)
         check_name(name)
         now = self.clock.now()
-        if caller.depth and not is_persons and not name.startswith(AGENTS):
-            problem = f"an agent's run may send only events whose names begin with {AGENTS}; send {AGENTS}{name}"
-            raise Refused(f"event: {problem}", code="run_token", details={"field": "event"})
+        is_run = caller.depth and not is_persons
+        if (is_run or any(map(group_of, caller.scopes))) and not name.startswith(AGENTS):
+            who, code = ("an agent's run", "run_token") if is_run else ("a token for some kinds or agents", "scope")
+            problem = f"{who} may send only events whose names begin with {AGENTS}; send {AGENTS}{name}"
+            raise Refused(f"event: {problem}", code=code, details={"field": "event"})
         if caller.depth > self.limits.depth:
             raise self._too_deep(caller, now)
         text = encode_whole(data)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, TypeVar
@@ -94,9 +95,6 @@ class EventsMixin(IncidentsMixin, Events):
                     own = [request for request in requests if request[0].owner == owner]
                     self._count_sent(tx, owner, own, now)
                 stored = insert_events(tx, events)
-                for event, (_, duplicate) in zip(events, stored, strict=True):
-                    if duplicate:
-                        tx.send("add_to_events", -1, event.owner)
                 tx.announce(at_once=True)
             return stored
 
@@ -107,25 +105,26 @@ class EventsMixin(IncidentsMixin, Events):
 
     def _count_sent(self, tx: Transaction, owner: str, requests: Sequence[Request], now: Instant) -> None:
         """Count events of one owner, whose row stays locked, so that they are stored in the order of their numbers."""
+        limit = requests[0][1]
+        if limit is not None:  # first, as where an owner's rows are trimmed: no two can wait for each other
+            size = sum(len(event.data.encode()) + BYTES_PER_EVENT for event, _ in requests)
+            add_bytes(tx, owner, size, limit, now)
         [(in_minute, total)] = tx.rows("count_events", owner, now // MINUTE, len(requests), len(requests))
         if in_minute > MAX_PER_MINUTE:
             message = f"the limit of {MAX_PER_MINUTE:,} events a minute is reached; send fewer, or wait a minute"
             raise LimitReached(message, code="too_many_requests", details={"limit": MAX_PER_MINUTE})
-        limit = requests[0][1]
-        if limit is not None:
-            size = sum(len(event.data.encode()) + BYTES_PER_EVENT for event, _ in requests)
-            add_bytes(tx, owner, size, limit, now)
-        if total > MAX_EVENTS:
-            delete_oldest_events(tx, owner, TRIMMED_AT_ONCE)
+        if total > MAX_EVENTS and not delete_oldest_events(tx, owner, TRIMMED_AT_ONCE)[0]:
+            message = f"{MAX_EVENTS:,} events are stored, and none has been dealt with; start a worker, then send again"
+            raise LimitReached(message, code="too_many_requests", details={"limit": MAX_EVENTS})
 
     def prune_events(self, before: Instant, limit: int) -> int:
         if not self._named("old_events", before):
             return 0
         with self._write() as tx:
-            owners = tx.rows("delete_old_events", before, limit)
-            for row in owners:
-                tx.send("add_to_events", -1, *row)
-        return len(owners)
+            owners = Counter(owner for (owner,) in tx.rows("delete_old_events", before, limit))
+            for owner, number in sorted(owners.items()):  # as senders lock them
+                tx.send("add_to_events", -number, owner)
+        return owners.total()
 
     def follow(self, schedule: ScheduleId) -> None:
         with self._write() as tx:
@@ -165,8 +164,9 @@ class EventsMixin(IncidentsMixin, Events):
     def latest_events(self, owner: str, pattern: str) -> list[EventRow]:
         if not pattern.endswith("*"):
             return self.events_of(owner, 1, name=pattern)
-        names = [name for name in self.event_names(owner, MAX_LISTENERS) if name.startswith(pattern[:-1])]
-        return self.events_of(owner, 1, name=names[0]) if names else []
+        latest = self.event_names(owner, MAX_LISTENERS)
+        names = [name for name in latest if name.startswith(pattern[:-1])]
+        return self.events_of(owner, 1, name=max(names, key=latest.__getitem__)) if names else []
 
     def listeners_of(self, owner: str, name: str, limit: int) -> list[Schedule]:
         return [schedule_of(row) for row in self._named("waiting_schedules", owner, names_for(name), limit)]

@@ -71,10 +71,13 @@ def _create_follow_ups(tx: Transaction, drafts: Sequence[Draft]) -> None:
 
 
 def insert_events(tx: Transaction, events: Sequence[EventRow]) -> list[SentEvent]:
-    """Store events within an open transaction. An event whose key is known is not stored again."""
-    rows = tx.rows_of_all("insert_event", [event[1:7] for event in events])
-    known = [None if row else tx.rows("event_by_key", *event[1:4]) for row, event in zip(rows, events, strict=True)]
-    return [SentEvent((old or new)[0][0], old is not None) for new, old in zip(rows, known, strict=True)]
+    """Store events that were counted within an open transaction. One whose key is known is not stored again."""
+    stored = []
+    for event, row in zip(events, tx.rows_of_all("insert_event", [event[1:7] for event in events]), strict=True):
+        if not row:
+            tx.send("add_to_events", -1, event.owner)
+        stored.append(SentEvent((row or tx.rows("event_by_key", *event[1:4]))[0][0], duplicate=not row))
+    return stored
 
 
 def _store_ends(tx: Transaction, events: Sequence[EventRow], now: Instant) -> None:

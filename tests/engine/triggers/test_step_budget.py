@@ -13,11 +13,12 @@ from duetime.engine.clock import HOUR, SECOND, Instant, instant_of
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.limits import Limits
+from duetime.engine.queries import upcoming
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
-from duetime.engine.triggers import RRuleTrigger, trigger_from_json
+from duetime.engine.triggers import OnceTrigger, RRuleTrigger, trigger_from_json
 from duetime.engine.triggers.rrule import local_from
-from duetime.engine.triggers.step_budget import TooManySteps, spend, step_budget
+from duetime.engine.triggers.step_budget import EVALUATION_STEPS, TooManySteps, spend, step_budget
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.builtin import TASKS
 from duetime.kinds.jobs.kind import JobKind
@@ -160,3 +161,12 @@ def test_each_rule_of_a_trigger_that_changes_is_checked(scheduler: Scheduler) ->
         changes = "2030-01-01T00:00:00.000000Z"
         many = {"type": "changing", "timezone": "UTC", "changes": changes, "before": many, "after": hourly(HOUR)}
     assert "changes more than 5 times" in (created(many, hourly(HOUR)) or "")
+
+
+def test_a_list_of_times_has_one_budget_for_all_of_them() -> None:
+    class Slow(OnceTrigger):
+        def next_after(self, instant: Instant) -> Instant | None:
+            spend(EVALUATION_STEPS * 2 // 3)
+            return Instant(instant + 1)
+
+    assert len(upcoming(Slow(at=Instant(0), timezone="UTC"), Instant(0), 50)) == 1

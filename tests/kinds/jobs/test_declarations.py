@@ -153,6 +153,18 @@ def review(): ...
     assert words["review"] == "on the event github.push where ref is main" and words["follow"] == "after tick succeeds"
 
 
+def test_a_chain_may_stand_in_any_order_in_the_code(deployments: Deployments) -> None:
+    duetime = deployments.start("""
+@registry.task(after="second")
+def third(): return 3
+@registry.task(after="first")
+def second(): return 2
+@registry.task(every='1s', max_runs=1)
+def first(): return 1
+""")
+    wait_until(lambda: [each.result for each in duetime.history(status="completed")] == [3, 2, 1])
+
+
 def test_a_changed_declaration_changes_its_schedule(deployments: Deployments) -> None:
     first = only(deployments.start(HOURLY))
     second = only(deployments.start(DAILY))

@@ -14,9 +14,10 @@ import pytest
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant, instant_of
 from duetime.engine.errors import InvalidInput, StoreUnavailable
 from duetime.engine.kind import Caller, StopReason, StopSignal, Work
-from duetime.engine.model import NOTHING, Cap, Left, Used, reached, run_holder
+from duetime.engine.model import NOTHING, Cap, EventRow, Left, Used, reached, run_holder
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.gates import GateGift
 from duetime.engine.times import format_local
 from duetime.engine.triggers import OnceTrigger, trigger_to_json
 from duetime.kinds.notifications.delivery import MESSENGER
@@ -393,3 +394,14 @@ def test_a_store_that_is_away_before_the_agent_is_woken_costs_no_attempt(monkeyp
 
 def _away(*_given: Any) -> None:
     raise StoreUnavailable
+
+
+def test_an_agent_that_builds_its_own_text_is_given_the_event_and_what_the_gate_saw() -> None:
+    """As the heartbeat does."""
+    stage = Stage()
+    event = EventRow(1, "ada", "mail.new", None, Instant(T0), 0, '{"from":"bob"}')
+    gift = GateGift(result='"a page"')
+    stage.kind.execute(Work(stage.claim(), StopSignal(), lambda _: None, event=event, gift=gift))
+    [request] = stage.agent.agent_requests
+    for text in (request.text, request.data):
+        assert "mail.new" in text and '{"from":"bob"}' in text and "a page" in text

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterable
 from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from duetime.engine.actor import actor_from
 from duetime.engine.clock import NEVER, Instant, instant_of
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.kind import Caller
+from duetime.engine.new_schedule import in_order_of_chains
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.security.private_files import replace_private
@@ -72,8 +74,7 @@ def read_lines(app: Application, text: str) -> tuple[list[Candidate], list[Remar
         except (ValueError, RecursionError, KeyError, TypeError, AttributeError, DuetimeError) as error:
             reason = str(error) if isinstance(error, DuetimeError) else "it was not written by `duetime export`"
             problems.append(Remark(number, line[:60], reason))
-    # What follows another schedule comes after it.
-    return sorted(candidates, key=lambda each: each.new.trigger_type == "after"), problems
+    return in_order_of_chains(candidates, attrgetter("new")), problems
 
 
 def _candidate(app: Application, number: int, document: dict[str, Any]) -> Candidate:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from duetime.engine.clock import Instant
 from duetime.engine.model import Cause, Definition, Run, RunStatus
 from duetime.engine.outcome import Skipped
-from duetime.engine.policy.decision import Change, Decision
+from duetime.engine.policy.decision import Change, Decision, not_possible
 from duetime.engine.policy.finish import HeldRun, Reader, discount, end_run, miss_untaken
 from duetime.engine.policy.follow_ups import result_text
 from duetime.engine.policy.options import Policy, Untaken, policy_for_ending
@@ -72,7 +72,7 @@ def give(change: Change, run: Run, *, fence: int, gift: GateGift) -> Decision[bo
     nobody took is replaced now: as long as nothing changes, it waits."""
     definition, progress = change.schedule
     if run.status != RunStatus.RUNNING or run.fence != fence:
-        return Writes(), True  # it belongs to somebody else by now, and its outcome will be stale
+        raise not_possible("given anything", run.status)  # it belongs to somebody else by now
     reader = change.reader
     if gift.memory is not None:
         last = last_of(gift.gate, reader.memory_of(definition.id), reader.gate_gifts(definition.id).values())

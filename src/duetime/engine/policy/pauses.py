@@ -9,7 +9,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, RunStatus, Schedule, ScheduleState, lane_of
 from duetime.engine.policy.catch_up import missed_span, missed_span_without, next_instant
 from duetime.engine.policy.decision import Change, Decision, as_stored, changed, not_possible, touch
-from duetime.engine.policy.finish import park_queued, release
+from duetime.engine.policy.finish import cooldown_end, park_queued, release
 from duetime.engine.policy.options import CatchUp, policy_for_ending, policy_from_json
 from duetime.engine.policy.rows import Span, Writes, ended, run_entry, span_run, trigger_entry
 from duetime.engine.triggers.base import OnceTrigger
@@ -136,7 +136,8 @@ def enqueue(writes: Writes, change: Change, definition: Definition, progress: Pr
             if run.id in writes.runs:  # whoever changed it in this batch has added its entry
                 continue
             if run.status == RunStatus.PENDING:
-                writes.due_new.append(run_entry(definition, policy, run, change.now))
+                at = change.now if run.attempt else cooldown_end(definition, progress, change.now)
+                writes.due_new.append(run_entry(definition, policy, run, at))
             elif run.status == RunStatus.WAITING and (until := run.expires or run.until) is not None:
                 writes.due_new.append(run_entry(definition, policy, run, until))
     progress = release(writes, definition, policy, progress, change.now, change.reader)

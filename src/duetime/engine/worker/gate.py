@@ -12,6 +12,7 @@ from duetime.engine.clock import SECOND, Clock
 from duetime.engine.encoding import error_text, shorten_error
 from duetime.engine.errors import TRANSIENT, Refused
 from duetime.engine.kind import Gates, Kind, StopReason, Work, gates_of
+from duetime.engine.model import EventRow
 from duetime.engine.outcome import Outcome, Returned, Skipped
 from duetime.engine.policy.gates import MOST_REMEMBERED, GateGift, gate_of, give
 from duetime.engine.policy.options import GateFailure, policy_for_ending
@@ -31,32 +32,35 @@ NO_GATES: Final = "this worker cannot check only_if; start one with the tasks"
 
 
 def check_gate(
-    item: ClaimedRun, kinds: Mapping[str, Kind], store: Store, clock: Clock, lease: Lease | None
+    item: ClaimedRun,
+    kinds: Mapping[str, Kind],
+    store: Store,
+    clock: Clock,
+    lease: Lease | None,
+    event: EventRow | None = None,
 ) -> Finished | GateGift:
     """Return what the gate gave to a run whose work is to be done, or the end of a run that it does not let pass."""
     item.begun = True
-    run = item.claim.run
+    run, work = item.claim.run, Work(item.claim, item.stop, item.tell, lease, event)
     outcome: Outcome | GateGift
     try:
-        outcome = store.gate_gift(run.id) or _outcome(item, gates_of(kinds), store, clock, lease)
+        outcome = store.gate_gift(run.id) or _outcome(item, gates_of(kinds), store, clock, work)
     except TRANSIENT as error:
         outcome = Returned(f"the store was away when its gate was checked: {error}", _AWAY)
-    except Refused:  # the run or its schedule is gone
+    except Refused:  # the run or its schedule is gone, or belongs to another worker by now
         outcome = Returned()
     if isinstance(outcome, GateGift):  # maybe of an earlier attempt, or of somebody who started the run without a check
         return outcome
     return Finished(run.id, run.fence, redacted_outcome(outcome, item.claim.definition.payload), None, clock.now())
 
 
-def _outcome(
-    item: ClaimedRun, gates: Gates | None, store: Store, clock: Clock, lease: Lease | None
-) -> Outcome | GateGift:
+def _outcome(item: ClaimedRun, gates: Gates | None, store: Store, clock: Clock, work: Work) -> Outcome | GateGift:
     run, gate = item.claim.run, gate_of(item.claim.definition)
     if gates is None:
         return Returned(NO_GATES, _AWAY)
     for _ in range(_MOST_LOOKS):
         last = store.last_gift(run.schedule, gate)
-        look = _look(item, gates, last.memory, lease)
+        look = _look(work, gates, last.memory)
         if item.stop.is_set():
             # Its work has not begun, so an interrupted run is returned even if it runs at most once.
             is_over = item.stop.reason in (StopReason.CANCELLED, StopReason.TIMEOUT)
@@ -71,16 +75,16 @@ def _outcome(
     return Returned("other runs of its schedule are checked at the same time", _LATER)
 
 
-def _look(item: ClaimedRun, gates: Gates, memory: str | None, lease: Lease | None) -> GateGift | Skipped | Returned:
+def _look(work: Work, gates: Gates, memory: str | None) -> GateGift | Skipped | Returned:
     """Check the gate. If that fails, the work is done without it, or skipped if its schedule says so."""
-    definition = item.claim.definition
+    run, definition, _ = work.claim
     policy = policy_for_ending(definition.policy)
     try:
-        look = gates.look(policy.only_if or "", memory, Work(item.claim, item.stop, item.tell, lease))
+        look = gates.look(policy.only_if or "", memory, work)
         if not isinstance(look, Returned) and len((look.memory or "").encode()) > MOST_REMEMBERED:
             raise ValueError(f"it would remember more than {MOST_REMEMBERED // 1024} KB")
         return look
     except BaseException as error:  # an exception from a task must not end the thread that executes it
         failure = shorten_error(redacted(f"its gate failed: {error_text(error)}", secrets_of(definition.payload)))
-        log.warning("run %s of %s: %s", item.id, definition.public_id, failure)
+        log.warning("run %s of %s: %s", run.id, definition.public_id, failure)
         return Skipped(failure) if policy.gate_failure == GateFailure.SKIP else GateGift(failure=failure)

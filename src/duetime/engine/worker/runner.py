@@ -71,24 +71,18 @@ def execute_run(
     return Finished(run.id, run.fence, outcome, started, clock.now())
 
 
-def execute_with_event(
-    item: ClaimedRun,
-    kinds: Mapping[str, Kind],
-    clock: Clock,
-    lease: Lease | None,
-    store: Store,
-    gift: GateGift | None = None,
-) -> Finished:
-    """Execute a run with the event that started it, if one did. Without the store, no attempt begins."""
+def load_event(item: ClaimedRun, store: Store, clock: Clock) -> EventRow | Finished | None:
+    """Return the event that started a run, if one did, or the end of a run whose event is gone. Without the store, no
+    attempt begins."""
     number = event_of(item.claim.run.cause)
+    if number is None:
+        return None
     try:
-        event = None if number is None else store.event(number)
+        event = store.event(number)
     except TRANSIENT:
         return give_back(item, clock)
-    if event is None and number is not None:
-        error = "the event that started it is no longer stored, so it cannot run again; send the event again"
-        return Finished(item.id, item.claim.run.fence, Failed(error, permanent=True), None, clock.now())
-    return execute_run(item, kinds, clock, lease, event, gift)
+    error = "the event that started it is no longer stored, so it cannot run again; send the event again"
+    return event or Finished(item.id, item.claim.run.fence, Failed(error, permanent=True), None, clock.now())
 
 
 def _stored_outcome(item: ClaimedRun, outcome: Outcome) -> Outcome:

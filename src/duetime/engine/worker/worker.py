@@ -30,9 +30,9 @@ from duetime.engine.worker.runner import (
     InlineExecutor,
     RunExecutor,
     execute_run,
-    execute_with_event,
     execution_failed,
     give_back,
+    load_event,
 )
 from duetime.engine.worker.shares import ClaimShares
 
@@ -453,12 +453,10 @@ class Worker:
             self._give_back([item])
             return
         begun = self.clock.monotonic()
-        if item.claim.definition.policy != NO_OPTIONS:
+        if item.claim.definition.policy != NO_OPTIONS or item.claim.run.cause not in _BY_TIME:
             finished = self._execute_with_options(item, item.claim.definition.policy)
-        elif item.claim.run.cause in _BY_TIME:
-            finished = execute_run(item, self.kinds, self.clock, self.lease)
         else:
-            finished = execute_with_event(item, self.kinds, self.clock, self.lease, self.store)
+            finished = execute_run(item, self.kinds, self.clock, self.lease)
         took = self.clock.monotonic() - begun
         self.pace.took(took)
         if not self.shares.threads.alone:
@@ -467,12 +465,15 @@ class Worker:
         self.held.done.append((item, finished))
 
     def _execute_with_options(self, item: ClaimedRun, policy: str) -> Finished:
-        gift = check_gate(item, self.kinds, self.store, self.clock, self.lease) if is_gated(policy) else None
+        event = load_event(item, self.store, self.clock)
+        if isinstance(event, Finished):
+            return event
+        gift = check_gate(item, self.kinds, self.store, self.clock, self.lease, event) if is_gated(policy) else None
         if isinstance(gift, Finished):
             return gift
         if is_observed(policy):
             self.store.tell_observer([RunEvent(item.claim.definition, item.claim.run)])
-        return execute_with_event(item, self.kinds, self.clock, self.lease, self.store, gift)
+        return execute_run(item, self.kinds, self.clock, self.lease, event, gift)
 
     def execution_failed(self, item: ClaimedRun, error: BaseException) -> None:
         """Record a run whose execution raised as failed, unless its outcome is already known."""

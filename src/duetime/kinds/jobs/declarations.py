@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from duetime.engine.actor import MODULE, Actor
@@ -26,6 +27,7 @@ from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.fingerprint import fingerprint
 from duetime.engine.kind import Caller
 from duetime.engine.model import OVER, Schedule, ScheduleState
+from duetime.engine.new_schedule import in_order_of_chains
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.declaration_reader import PREFIX, module_name
 from duetime.kinds.jobs.loading import FILE_PREFIX, task_modules
@@ -54,10 +56,6 @@ class DeclaringModule(NamedTuple):
     is_in_force: bool
     is_replaced: bool
     """Whether a live worker has replaced these declarations, or still has the module from which tasks have moved."""
-
-
-def _follows(declared: tuple[str, NewSchedule]) -> bool:
-    return declared[1].trigger_type == "after"
 
 
 class Declarations:
@@ -111,7 +109,7 @@ class Declarations:
     def _apply(self, module: DeclaringModule) -> None:
         scheduler = self._services.scheduler
         caller = OPERATOR._replace(actor=Actor(MODULE, module.name, "python"))
-        for key, new in sorted(module.declared.items(), key=_follows):  # those that others follow come first
+        for key, new in in_order_of_chains(module.declared.items(), itemgetter(1)):
             if key in module.stored and _is_retired(module.stored[key]):
                 with suppress(Refused):
                     scheduler.delete(caller, module.stored[key])  # frees the key; its history stays

@@ -64,7 +64,7 @@ class AgentRequest:
     author: str = ""
     """Who stored the prompt, as a frame says it."""
     data: str = ""
-    """What its gate gave to the run, between marks."""
+    """The event that started the run, and what its gate gave to it, between marks."""
 
 
 @dataclass(frozen=True, slots=True)

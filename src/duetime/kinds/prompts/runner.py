@@ -223,13 +223,14 @@ class Waking:
         zone, depth = zone_of(definition, self._zone), work.depth + 1
         allowance = waker.allowance.narrowed(Allowance.stored(work.payload.get("allow")))
         deeper = partial(self._access, work.claim, patience)
+        data = event_block(work.event) + data_block(work.gift)
         return AgentRequest(
             run=run.id,
             fence=run.fence,
             task=definition.id,
             owner=definition.owner,
             prompt=prompt,
-            text=framed(prompt, definition, run, zone, event_block(work.event) + data_block(work.gift)),
+            text=framed(prompt, definition, run, zone, data),
             stored=definition.written,
             due=run.due,
             depth=depth,
@@ -244,7 +245,7 @@ class Waking:
             lease=work.lease,
             once=work.policy.at_most_once,
             author=stored_by(definition),
-            data=data_block(work.gift),
+            data=data,
         )
 
     def _agent_limits(self, name: str) -> dict[str, Used]:

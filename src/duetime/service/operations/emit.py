@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from duetime.engine.encoding import encode_whole
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import MAX_EVENT_NAME_LENGTH, EventRow, Run, Schedule, ScheduleState
+from duetime.engine.model import ENDED, MAX_EVENT_NAME_LENGTH, EventRow, Run, Schedule, ScheduleId, ScheduleState
 from duetime.engine.value_class import dataclass
 from duetime.service import MOST_SECONDS
 from duetime.service.lookup import name_of
@@ -101,7 +101,16 @@ class RecentEvents(OperationRequest):
 
 
 def recent_events(call: Call, request: RecentEvents) -> Answer[list[tuple[EventRow, list[Run]]]]:
-    """Return events, each with the first runs that it started."""
+    """Return events, each with the first runs that it started. The ends of runs that the caller may not read are left
+    out, because their results are in them."""
     store, owner = call.scheduler.store, None if call.caller.operator else call.caller.owner
     events = store.events_of(owner, request.limit, request.before, request.name)
-    return Answer([(event, store.runs_of_event(event, _MAX_RUNS)) for event in events])
+    if call.caller.scopes or call.kinds:
+        events = [event for event in events if _may_read(call, event)]
+    return Answer([(event, list(filter(call.sees, store.runs_of_event(event, _MAX_RUNS)))) for event in events])
+
+
+def _may_read(call: Call, event: EventRow) -> bool:
+    ended = event.name.removeprefix(ENDED)
+    schedule = None if ended == event.name else call.scheduler.store.get(ScheduleId(int(ended)))
+    return ended == event.name or (schedule is not None and call.sees(schedule.definition))

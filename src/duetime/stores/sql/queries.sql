@@ -441,29 +441,9 @@ SELECT id, owner, name, key, at, depth, data, reached FROM events WHERE reached 
 -- name: set_reached
 UPDATE events SET reached = ? WHERE id = ?
 
--- name: delete_oldest_events
--- Except those of runs that have not ended.
-DELETE FROM events WHERE id IN (
-  SELECT id FROM events WHERE owner = ? AND reached IS NULL AND id NOT IN (
-    SELECT CAST(substr(cause, 7) AS bigint) FROM runs
-    WHERE (status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')
-      AND cause >= 'event:' AND cause < 'event;'
-  ) ORDER BY id LIMIT ?
-) RETURNING octet_length(data)
-
 -- name: old_events
 -- Among the oldest only, so that a look that finds nothing costs the same, however many there are.
 SELECT 1 FROM (SELECT at FROM events WHERE reached IS NULL ORDER BY id LIMIT 5000) AS oldest WHERE at < ? LIMIT 1
-
--- name: delete_old_events
-DELETE FROM events WHERE id IN (
-  SELECT id FROM (SELECT id, at FROM events WHERE reached IS NULL ORDER BY id LIMIT 5000) AS oldest
-  WHERE at < ? AND id NOT IN (
-    SELECT CAST(substr(cause, 7) AS bigint) FROM runs
-    WHERE (status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')
-      AND cause >= 'event:' AND cause < 'event;'
-  ) ORDER BY id LIMIT ?
-) RETURNING owner
 
 -- name: event_names
 -- From name to name: how many events have one costs nothing. Names of the engine begin with the last character.

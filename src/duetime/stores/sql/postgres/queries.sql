@@ -485,3 +485,26 @@ WHERE s.owner = ? AND (s.trigger::jsonb ->> 'event') = ANY (ARRAY(SELECT jsonb_a
 SELECT r.* FROM schedules s JOIN runs r ON r.schedule = s.id AND r.due = ? AND r.cause = ?
 WHERE s.owner = ? AND (s.trigger::jsonb ->> 'event') = ANY (ARRAY(SELECT jsonb_array_elements_text(?::jsonb)))
   AND position('"type":"event"' in s.trigger) > 0 AND substr(s.key, 1, 6) <> '~gone-' LIMIT ?
+
+-- name: delete_oldest_events
+-- Except those of runs that have not ended. Among the oldest only, so that a look that finds nothing costs little.
+-- Nobody waits for rows that another process deletes. As an array, because a subquery can be evaluated several times.
+DELETE FROM events WHERE id = ANY (ARRAY(
+  SELECT e.id FROM events e JOIN (SELECT id FROM events WHERE owner = ? ORDER BY id LIMIT 10000) AS oldest ON oldest.id = e.id
+  WHERE e.reached IS NULL AND e.id NOT IN (
+    SELECT CAST(substr(cause, 7) AS bigint) FROM runs
+    WHERE (status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')
+      AND cause >= 'event:' AND cause < 'event;'
+  ) ORDER BY e.id LIMIT ? FOR UPDATE OF e SKIP LOCKED
+)) RETURNING octet_length(data)
+
+-- name: delete_old_events
+-- Nobody waits for rows that another process deletes.
+DELETE FROM events WHERE id = ANY (ARRAY(
+  SELECT e.id FROM events e JOIN (SELECT id FROM events WHERE reached IS NULL ORDER BY id LIMIT 5000) AS oldest ON oldest.id = e.id
+  WHERE e.at < ? AND e.id NOT IN (
+    SELECT CAST(substr(cause, 7) AS bigint) FROM runs
+    WHERE (status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')
+      AND cause >= 'event:' AND cause < 'event;'
+  ) ORDER BY e.id LIMIT ? FOR UPDATE OF e SKIP LOCKED
+)) RETURNING owner

@@ -315,3 +315,24 @@ WHERE s.owner = ? AND json_extract(s.trigger, '$.event') IN (SELECT value FROM j
 -- name: lock_expansion
 -- One transaction writes at a time.
 SELECT 1
+
+-- name: delete_oldest_events
+-- Except those of runs that have not ended. Among the oldest only, so that a look that finds nothing costs little.
+DELETE FROM events WHERE id IN (
+  SELECT e.id FROM events e JOIN (SELECT id FROM events WHERE owner = ? ORDER BY id LIMIT 10000) AS oldest ON oldest.id = e.id
+  WHERE e.reached IS NULL AND e.id NOT IN (
+    SELECT CAST(substr(cause, 7) AS bigint) FROM runs
+    WHERE (status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')
+      AND cause >= 'event:' AND cause < 'event;'
+  ) ORDER BY e.id LIMIT ?
+) RETURNING octet_length(data)
+
+-- name: delete_old_events
+DELETE FROM events WHERE id IN (
+  SELECT e.id FROM events e JOIN (SELECT id FROM events WHERE reached IS NULL ORDER BY id LIMIT 5000) AS oldest ON oldest.id = e.id
+  WHERE e.at < ? AND e.id NOT IN (
+    SELECT CAST(substr(cause, 7) AS bigint) FROM runs
+    WHERE (status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')
+      AND cause >= 'event:' AND cause < 'event;'
+  ) ORDER BY e.id LIMIT ?
+) RETURNING owner
