@@ -137,7 +137,11 @@ def test_what_an_event_starts_is_looked_up_until_all_has_ended(bench: Bench) -> 
     ("when", "data", "note"),
     [
         ("on push where ref = main", {"ref": "main"}, "It starts: listener."),
-        ("on push where ref = main", {"ref": "next"}, "It starts nothing: what listens is paused or asks for more."),
+        (
+            "on push where ref = main",
+            {"ref": "next"},
+            "It starts nothing: what listens is paused, or its conditions do not hold.",
+        ),
         ("on push where day exists", {"day": datetime(2026, 3, 2, tzinfo=UTC)}, "It starts: listener."),
         ("on *", None, "It starts: listener."),
     ],

@@ -41,8 +41,8 @@ tools = GenericTools()
     lists_schedules=True,
 )
 def list_upcoming(call: Call, arguments: Arguments) -> Reply:
-    """What fires next, in time order, of all kinds. Over more than a day, one row per schedule with its times. more:
-    the list was cut; later has the other schedules. on_events: what waits for an event."""
+    """What fires next, in time order, of all kinds. In a window of over a day, one row per schedule with its times.
+    more: the list was cut; later has the other schedules. on_events: what waits for an event or another schedule."""
     times, warnings, _ = upcoming(call, request_of(ListUpcoming, arguments))
     rows, later = ([_upcoming_row(call, row) for row in part] for part in (times.rows, times.later))
     waiting = [_upcoming_row(call, row) for row in times.on_events]

@@ -116,7 +116,10 @@ def stop_run(call: Call, arguments: Arguments) -> Reply:
 
 @tools.declare(
     "Send an event",
-    {**inputs_of(EmitEvent), "data": {**OBJECT, "description": "At most 256 KiB."}},
+    {
+        **inputs_of(EmitEvent),
+        "data": {**OBJECT, "description": 'Fills {number} in texts: {"number": 42}. At most 256 KiB.'},
+    },
     {"event_id": COUNT, "duplicate": FLAG, "runs": ROWS, **_WAITED, **WARNINGS, "error": ERROR},
     ("event",),
     wait_argument="wait_seconds",

@@ -281,7 +281,7 @@ def _clock_changes(trigger: WallTrigger, now: Instant) -> list[str]:
     moves = isinstance(trigger, DayIntervalTrigger) and trigger.period > 0
     if by_hours or moves or (trigger.follows and not literal):
         return []
-    changes = trigger.clock.changes_within_a_year(now // SECOND)
+    changes = trigger.clock.changes_within_a_year(max(now, trigger.start or now) // SECOND)
     return [warning for change in changes for warning in _at_change(trigger, change)]
 
 
@@ -289,6 +289,8 @@ def _at_change(trigger: WallTrigger, change: ClockChange) -> list[str]:
     at, before, after = change
     local = trigger.next_local(at + min(before, after))
     if local is None or local >= at + max(before, after):
+        return []
+    if trigger.end is not None and at * SECOND > trigger.end:
         return []
     reading = datetime_of(Instant(local * SECOND)).strftime("%Y-%m-%d %H:%M")
     when = clock_local(Instant(at * SECOND), trigger.timezone)

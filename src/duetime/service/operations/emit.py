@@ -74,7 +74,11 @@ def _name_starts(call: Call, listeners: Sequence[Schedule], data: Any) -> str:
         if isinstance(trigger, EventTrigger) and trigger.matches(value) and call.sees(definition):
             names.append(masked(name_of(definition)))
     names += ["others that listen"] if len(listeners) == _MAX_ROWS else []
-    return f"It starts: {', '.join(names)}." if names else "It starts nothing: what listens is paused or asks for more."
+    return (
+        f"It starts: {', '.join(names)}."
+        if names
+        else "It starts nothing: what listens is paused, or its conditions do not hold."
+    )
 
 
 def look_at_runs(call: Call, sent: Answer[EventEffect[Run]]) -> Answer[EventEffect[Run]]:
