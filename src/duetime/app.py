@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -181,6 +182,7 @@ def build(
     store = open_store(settings.path_of_db(), clock, must_exist=must_exist)
     try:
         store.migrate()
+        store.messenger = replace(MESSENGER, topics=settings.notifications.alerts_by_tag)
         if is_real:
             from duetime.net.pings import Pings
 

@@ -35,6 +35,7 @@ SAMPLES: dict[str, Any] = {
     "topic": "daily-report",
     "address": "https://hc.example/1",
     "gate": "echo('x') | changed()",
+    "tags": "nightly,backup",
 }
 """A value for each type of option; a choice takes its second one. Durations are in seconds."""
 NEEDS: dict[str, dict[str, Any]] = {

@@ -25,7 +25,7 @@ def test_a_beat_counts_and_brings_stop_requests_and_the_floor(store: BaseStore, 
     one, other = hand.claim(T0)
     first = hand.beat_of()
     beat = store.beat(hand.id, Instant(T0 + 5), {})
-    assert (beat.stop, beat.floor) == ([], 26)
+    assert (beat.stop, beat.floor) == ([], 27)
     assert hand.beat_of() == first + 1
     store.change_run(other.run.id, T0, changes.cancel_run)
     assert store.beat(hand.id, Instant(T0 + 6), {one.run.id: '"half"'}).stop == [other.run.id]

@@ -51,17 +51,18 @@ class Managing:
         kind: str | None = None,
         text: str | None = None,
         subject: str | None = None,
+        tagged: str | None = None,
         limit: int | None = None,
     ) -> list[Schedule]:
         """Return schedules of one kind, or of all kinds.
 
         `status` is pending, running, paused, completed, failed, cancelled or broken. `text` is part of the name.
-        `subject` is the task, agent, topic or host.
+        `subject` is the task, agent, topic or host. `tagged` is a tag.
         """
         check_type("limit", limit, int, NoneType)
         size = MAX_LIMIT if limit is None else max(1, min(limit, MAX_LIMIT))
         request = ListSchedules(
-            kind=kind, status=status, text=text, subject=subject, order="oldest", limit=size, count_to=0
+            kind=kind, status=status, text=text, subject=subject, tagged=tagged, order="oldest", limit=size, count_to=0
         )
         schedules: list[model.Schedule] = []
         for page in pages_of_schedules(self._call, request):
@@ -79,6 +80,7 @@ class Managing:
         kind: str | None = None,
         topic: str | None = None,
         label: str | None = None,
+        tagged: str | None = None,
         status: str | None = None,
         older_than: str | None = None,
         everything: bool = False,
@@ -90,14 +92,14 @@ class Managing:
     ) -> BulkChange:
         """Pause, resume, cancel, delete, restore or shift many schedules: by id, by filter, or `everything`.
 
-        `topic` is the task, agent, topic or host; `label` is the name; `status` may be `finished`; `older_than` is a
-        duration without a run or a change. `shift` is how much later they fire, such as `30m`. With `dry_run`, nothing
-        is changed. To cancel or delete requires `expected_count`, the number of schedules that must match.
+        `topic` is the task, agent, topic or host; `label` is the name; `tagged` is a tag; `status` may be `finished`;
+        `older_than` is a duration without a run or a change. `shift` is how much later they fire, such as `30m`. With
+        `dry_run`, nothing is changed. To cancel or delete requires `expected_count`, the number that must match.
         """
         request = ChangeMany(
-            action=action, ids=ids, kind=kind, topic=topic, label=label, status=status, older_than=older_than,
-            shift=shift, everything=everything, until=check_time(until, "until"), note=note, dry_run=dry_run,
-            expected_count=expected_count,
+            action=action, ids=ids, kind=kind, topic=topic, label=label, tagged=tagged, status=status,
+            older_than=older_than, shift=shift, everything=everything, until=check_time(until, "until"), note=note,
+            dry_run=dry_run, expected_count=expected_count,
         )  # fmt: skip
         return change_many(self._call, request).value
 
@@ -128,17 +130,18 @@ class Overview:
         until: Time | None = None,
         kind: str | None = None,
         topic: str | None = None,
+        tagged: str | None = None,
         include_paused: bool = False,
         count: int = 20,
     ) -> Upcoming:
         """Return the next `count` occurrences in a range, of one kind or of all kinds.
 
-        `topic` selects schedules that send or report to it.
+        `topic` selects schedules that send or report to it, `tagged` those with a tag.
         """
         times = check_time(start, "start"), check_time(until, "until")
         first, last = read_range(self._call, *times, ("start", "until"))
         request = upcoming.ListUpcoming(
-            start=first, until=last, kind=kind, topic=topic, include_paused=include_paused, count=count
+            start=first, until=last, kind=kind, topic=topic, tagged=tagged, include_paused=include_paused, count=count
         )
         occurrences, warnings, _ = upcoming.upcoming(self._call, request)
         return Upcoming(occurrences.facts(self._call.zone, warnings).copy, self._call.zone)

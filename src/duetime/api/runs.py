@@ -43,13 +43,14 @@ class Running:
         status: str | None = None,
         since: Time | None = None,
         until: Time | None = None,
+        tagged: str | None = None,
     ) -> list[Run]:
         """Return the runs of one schedule, which may be deleted, or of all schedules; the latest first.
 
         `status` is completed, failed (which includes lost), missed, skipped and so on; `live` selects runs that have
         not ended. `since` and `until` are times such as `yesterday`, compared with the times at which runs were due.
         """
-        return history(self._call, id, limit, kind=kind, status=status, since=since, until=until)
+        return history(self._call, id, limit, kind=kind, status=status, since=since, until=until, tagged=tagged)
 
     @method
     def run(self: Opened, run_id: int) -> RunReport:
@@ -97,10 +98,12 @@ class Running:
         return stop_runs(self._call, id)
 
     @method
-    def attention(self: Opened, *, resolved: bool = False, limit: int = 100) -> list[Incident]:
+    def attention(
+        self: Opened, *, resolved: bool = False, tagged: str | None = None, limit: int = 100
+    ) -> list[Incident]:
         """Return what needs attention: incidents, dead letters, missed runs and what waits for somebody, the latest
-        first; or what was resolved and is not over."""
-        rows = attention(self._call, ListAttention(resolved=resolved, limit=limit)).value.items
+        first; or what was resolved and is not over. `tagged` is a tag of the schedules."""
+        rows = attention(self._call, ListAttention(resolved=resolved, tagged=tagged, limit=limit)).value.items
         return [Incident(each.copy, self._call.zone) for each in rows]
 
     @method

@@ -313,10 +313,11 @@ def history(
     status: str | None = None,
     since: Time | None = None,
     until: Time | None = None,
+    tagged: str | None = None,
 ) -> list[Run]:
     schedule = None if id is None else find(call, id, deleted=True)
     first = read_time_of(call, schedule, since, "since", past=True)
     last = read_time_of(call, schedule, until, "until", last=True, past=True)
     read_range(call, first, last, ("since", "until"))  # refuses one that ends before it starts
-    request = History(schedule=schedule, kind=kind, status=status, since=first, until=last, limit=limit)
+    request = History(schedule=schedule, kind=kind, status=status, since=first, until=last, tagged=tagged, limit=limit)
     return runs_of(call, read_history(call, request).value.items)

@@ -197,7 +197,7 @@ def _option_input(option: PolicyOption, usual: Any) -> OptionInput:
     choices = [(choice, words[:1].upper() + words[1:]) for choice, words in texts.items()]
     if type_ == "choice":
         choices.insert(0, ("", f"Default: {texts[usual]}"))
-    elif usual is not None and type_ != "flag":
+    elif usual is not None and type_ not in ("flag", "tags"):
         hint = f"{hint} Default: {duration_words(usual) if type_ == 'duration' else usual}.".strip()
     return OptionInput(option.argument, type_, label, hint, choices, is_rare)
 
@@ -239,7 +239,8 @@ def policy_values(stored: str, usual: View) -> Values:
     """Convert a stored policy to form values; defaults are left empty."""
     shape = policy_shape(stored) or {}
     changed = {name: shape.get(name) for name in POLICY if shape.get(name) != usual.get(name)}
-    return {name: "on" if changed.get(name) is True else text_of(changed.get(name)) for name in POLICY}
+    texts = {name: ", ".join(value) for name, value in changed.items() if isinstance(value, list)}
+    return {name: "on" if changed.get(name) is True else text_of(changed.get(name)) for name in POLICY} | texts
 
 
 def values_of(schedule: Schedule, usual: View) -> Values:

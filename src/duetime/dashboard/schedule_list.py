@@ -49,7 +49,7 @@ BUSY: Final = 20
 """Schedules that are shown above those that fire next, because a run of them is under way or they cannot fire."""
 MOST_BUSY: Final = 500
 """Running schedules that are read in search of those."""
-FILTERS: Final = ("view", "text", "kind", "status", "owner", "order", "deliveries")
+FILTERS: Final = ("view", "text", "kind", "status", "tagged", "owner", "order", "deliveries")
 PLACE: Final = (*FILTERS, "cursor", "trail")
 """Parameters that lead back to the same list after a change."""
 MOST_BACK: Final = 12
@@ -66,7 +66,7 @@ class ListOptions(NamedTuple):
 
     @property
     def filtered(self) -> bool:
-        return any(self.parameters.get(name) for name in ("text", "kind", "status", "owner"))
+        return any(self.parameters.get(name) for name in ("text", "kind", "status", "tagged", "owner"))
 
     def address(self, **changed: str | None) -> str:
         """Return the address of the list with other parameters; None leaves one out."""
@@ -94,6 +94,7 @@ def query_of(options: ListOptions, view: str | None = None) -> ListSchedules:
         kind=parameters["kind"] or None,
         status=parameters["status"] or VIEWS[view or options.view],
         text=parameters["text"] or None,
+        tagged=parameters["tagged"].strip().lower() or None,
         follow_ups=bool(parameters["deliveries"]),
         limit=PAGE,
         count_to=COUNTED,

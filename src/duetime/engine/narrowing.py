@@ -52,6 +52,7 @@ POLICY: Final[Mapping[str, Narrower]] = {
     "only_if": eq,
     "gate_failure": eq,
     "alert": eq,
+    "tagged": eq,  # tags decide where alerts go, and what a person changes together
     "callbacks": lambda stored, new: True,  # they follow from the payload and are checked with it
     "untaken": eq,
     "expire_after": lower,

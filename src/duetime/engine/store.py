@@ -129,6 +129,7 @@ class ScheduleQuery:
     name: str | None = None  # the whole name, whatever its case; one lookup in an index
     id_prefix: str | None = None  # the beginning of the public id; one lookup as well
     subject: str | None = None
+    tagged: str | None = None  # with this tag
     due_from: Instant | None = None
     due_to: Instant | None = None
     changed_since: Instant | None = None  # created or changed by people at or after this instant
@@ -156,6 +157,7 @@ class RunQuery:
     statuses: tuple[str, ...] = ()  # any of these, as stored
     worker: WorkerId | None = None
     subject: str | None = None
+    tagged: str | None = None  # its schedule has this tag now
     due_from: Instant | None = None
     due_to: Instant | None = None
     free_at: Instant | None = None  # waiting at this instant without a holder, while its schedule is active

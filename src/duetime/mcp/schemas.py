@@ -54,7 +54,7 @@ WARNINGS: dict[str, Schema] = {
 # Options of the policy and of times, from `service.options`: those that a tool lists as arguments of their own, and the
 # others in one object. All of them are accepted as arguments too, under the names that the HTTP API has.
 
-_JSON: dict[str, str] = {"count": "integer", "duration": "number", "flag": "boolean"}
+_JSON: dict[str, Any] = {"count": "integer", "duration": "number", "flag": "boolean", "tags": ["array", "string"]}
 
 
 def _option_schema(option: PolicyOption) -> Schema:

@@ -256,6 +256,7 @@ _TYPES: dict[str, Any] = {
     "topic": Annotated[Text, Field(max_length=200)],
     "address": Annotated[Text, Field(max_length=2000)],
     "gate": Annotated[Text, Field(max_length=4096)],
+    "tags": Annotated[list[Text], Field(max_length=100)] | Annotated[Text, Field(max_length=1000)],
 }
 
 

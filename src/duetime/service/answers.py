@@ -332,6 +332,8 @@ class Incident(Value):
     """Who it belongs to."""
     kind: str
     """Its kind, such as job."""
+    tags: list[str]
+    """The tags of the schedule."""
     trouble: str
     """failed, missed, untaken, undelivered, paused or broken."""
     headline: str

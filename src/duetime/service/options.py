@@ -1,7 +1,7 @@
 """The options of a schedule: its times and its policy. Each is declared once, here, and every interface follows: the
 Python API has the classes as types, the others read the tables that are made from them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict, get_type_hints
@@ -233,6 +233,16 @@ class PolicyOptions(TypedDict, total=False):
         Option("What happens if `only_if` cannot be checked."),
         Input("If that cannot be checked", is_rare=True),
         Fact("if that cannot be checked", words={"run": "run it anyway", "skip": "skip it"}),
+    ]
+    tagged: Annotated[
+        Sequence[str] | str | None,
+        Option(
+            "Tags by which it is found, changed together with others, and its alerts are sent elsewhere.",
+            example="nightly",
+            placeholder="TAGS",
+        ),
+        Input("Tags", "With commas: backup, nightly."),
+        Fact("tags", words={"": "none"}),
     ]
     ping: Annotated[
         str | None,

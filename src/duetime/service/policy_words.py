@@ -34,6 +34,7 @@ def policy_facts(shape: View, usual: View) -> list[PolicyFact]:
 def option_words(option: PolicyOption, value: Any) -> str:
     """Return how the value of an option reads; durations are in seconds."""
     _, template, words = option.fact
+    value = ", ".join(value) if option.rule.type == "tags" else value
     if (text := words.get(str(value))) is not None:
         return text
     if option.rule.type == "duration":

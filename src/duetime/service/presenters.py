@@ -27,7 +27,7 @@ from duetime.engine.model import (
     status_of,
 )
 from duetime.engine.policy.incidents import IncidentRow
-from duetime.engine.policy.options import policy_from_json
+from duetime.engine.policy.options import policy_from_json, tags_in
 from duetime.engine.queries import upcoming
 from duetime.engine.times import iso_local
 from duetime.engine.triggers import OnceTrigger, describe, trigger_from_json
@@ -291,7 +291,7 @@ def _policy_shape(text: str) -> View | None:
         option.argument: _seconds(value) if option.rule.type == "duration" else masked(value)
         for option in policy_options().values()
         for value in [getattr(policy, option.name)]
-    }
+    } | {"tagged": masked(tags_in(policy.tagged))}
 
 
 _NOT_SET: Final = object()
@@ -410,6 +410,7 @@ def incident_shape(incident: IncidentRow, zone: str) -> View:
         "name": masked(incident.name),
         "owner": incident.owner,
         "kind": incident.kind,
+        "tags": masked(incident.tags),
         "trouble": incident.trouble,
         "text": masked(incident.text),
         "run_id": incident.run,

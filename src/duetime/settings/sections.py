@@ -39,6 +39,8 @@ class NotificationSettings:
     alerts: str = ""
     """Where alerts go: a topic, the name of a channel, or `inbox`. Empty means the default topic or, without one, the
     topic `duetime-alerts`."""
+    alerts_by_tag: Mapping[str, str] = field(default_factory=dict)
+    """Where alerts of schedules with a tag go instead, such as `backup = "ops"`; of several tags, the first counts."""
     qstash_url: str = ""
     """Address of QStash; empty means QSTASH_URL from the environment, or QStash's own address."""
     qstash_token: str = field(default="", repr=False)

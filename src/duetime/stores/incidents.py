@@ -23,8 +23,16 @@ from duetime.engine.policy.incidents import (
     next_due,
     to_tell,
 )
-from duetime.engine.policy.options import AlertMode, policy_for_ending
-from duetime.engine.policy.rows import FurtherWrite, IncidentEvent, IncidentMark, InputsGone, MemoryWrite, Tombstone
+from duetime.engine.policy.options import ALERTS, AlertMode, policy_for_ending
+from duetime.engine.policy.rows import (
+    FurtherWrite,
+    IncidentEvent,
+    IncidentMark,
+    InputsGone,
+    MemoryWrite,
+    OwnerMessage,
+    Tombstone,
+)
 from duetime.engine.store_interfaces import Incidents
 from duetime.stores.records import RecordsMixin
 from duetime.stores.search import marks
@@ -117,7 +125,7 @@ class IncidentsMixin(RecordsMixin, Incidents):
                 return 0
             loud = []
             for *row, policy in tx.rows("incidents_to_tell", owner, now + GATHER_FOR):
-                incident = IncidentRow(*row)
+                incident = IncidentRow(*row)._replace(policy=policy)
                 if policy_for_ending(policy).alert == AlertMode.OFF:  # by an edit since
                     tx.send("silence_incident", incident.id)
                 else:
@@ -125,14 +133,22 @@ class IncidentsMixin(RecordsMixin, Incidents):
             incidents = to_tell(loud, now)
             if not incidents:  # another process was faster
                 return 0
-            drafts = drafts_of([describe(incidents, now)], self.messenger, now)
-            tx.insert_schedules(begin_all(drafts, tx.new_schedule_ids(1)))
+            drafts = drafts_of(self._messages(incidents, now), self.messenger, now)
+            tx.insert_schedules(begin_all(drafts, tx.new_schedule_ids(len(drafts))))
             for each in sorted(incidents, key=lambda each: (each.schedule, each.cause)):
                 again, due = int(each.last_told is not None), next_due(each, now)
                 tx.send("told_incident", now, again, each.number, due, each.id)
             tx.announce()
         self._announce()
-        return 1
+        return len(drafts)
+
+    def _messages(self, incidents: Sequence[IncidentRow], now: Instant) -> list[OwnerMessage]:
+        """Return one message for each topic: tags may send alerts elsewhere."""
+        by_topic: dict[str, list[IncidentRow]] = {}
+        for each in incidents:
+            topic = ALERTS if self.messenger is None else self.messenger.topic_of_alerts(each.tags)
+            by_topic.setdefault(topic, []).append(each)
+        return [describe(group, now)._replace(topic=topic) for topic, group in by_topic.items()]
 
     def deleted_schedules(self, owner: str, since: Instant, limit: int) -> list[Schedule]:
         return [schedule_of(row) for row in self._named("deleted_schedules", owner, since, limit)]

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
-from duetime.stores.search import LIVE, Where, bounded_count, marks, part_of, read_cursor, whole_rows
+from duetime.stores.search import LIVE, Where, bounded_count, marks, part_of, read_cursor, tagged_schedules, whole_rows
 
 _LIVE = ("pending", "queued", "running", "waiting")
 _UNWELL = ("failed", "lost", "cancelled", "missed", "skipped")
@@ -91,6 +91,9 @@ def run_filter(query: RunQuery) -> Where:
     if query.subject is not None:
         own = "" if query.free_at is None else "r.payload IS NOT NULL OR "
         where.add(f"({own}{_OF_SUBJECT})", query.subject)
+    if query.tagged is not None:
+        tagged = tagged_schedules(query.owner, query.tagged)
+        where.add(f"schedule IN (SELECT s.id FROM schedules s{tagged.sql()})", *tagged.values)  # noqa: S608
     if query.depth_below is not None:
         where.add("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.depth < ?)", query.depth_below)
     _run_waiting(where, query)

@@ -19,6 +19,7 @@ from duetime.engine.clock import NEVER as NO_TIME
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Attempt, Definition, Progress, Run, Schedule, ScheduleState, WorkerRow, lane_of
+from duetime.engine.policy.options import checked_tag
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.store_interfaces import Remote
 from duetime.stores.transaction import schedule_of
@@ -115,10 +116,14 @@ PLACE_BY_NAME = "SELECT lower(name), owner, id FROM schedules WHERE id = ?"
 NOT_DELETED = "substr(s.key, 1, 6) <> '~gone-'"
 """Written as in the partial indexes by owner and by kind, which leave out deleted schedules."""
 
+HAS_TAGS = """replace(s.policy, '"tagged":"', '') <> s.policy"""
+"""Written as in the partial index of tagged schedules."""
+
 
 def _listed_by(query: ScheduleQuery) -> str:
     """Return the table whose index a list uses: `progress` has the indexes by state, and `schedules` the others."""
     by_name = query.name is not None or query.id_prefix is not None or query.order_by == "name"
+    by_name = by_name or query.tagged is not None
     return "s" if by_name or (query.status is None and query.changed_since is None and not query.firing) else "p"
 
 
@@ -151,12 +156,13 @@ def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where
     if query.changed_since is not None:
         where.add("s.updated >= ?", query.changed_since)
     few = query.changed_since is not None or query.id_prefix is not None or query.status == "running"
-    indexed = not (along_queue or few)
+    indexed = not (along_queue or (few and query.tagged is None))
     where.equal(f"{table}.owner" if indexed else "p.owner || ''", query.owner)
     where.equal(f"{table}.kind", query.kind)
     if query.kinds:
         where.add(f"{table}.kind IN ({marks(query.kinds)})", *query.kinds)
     where.equal("s.subject", query.subject)
+    _tagged_with(where, query.tagged)
     _named_by(where, query)
     if query.status is None:
         if query.changed_since is None:  # a caller that asks for changes also needs deletions
@@ -189,6 +195,20 @@ def _matching(where: Where, query: ScheduleQuery) -> None:
         where.add("coalesce(p.next, p.through) >= ?", query.due_from)
     if query.due_to is not None:
         where.add("coalesce(p.next, p.through) <= ?", query.due_to)
+
+
+def _tagged_with(where: Where, tag: str | None) -> None:
+    """Compare the text of the policy, which costs less than reading it as JSON, and no policy can make it fail."""
+    if tag is not None:
+        pattern = f'%"tagged":"%,{checked_tag(tag).replace("_", "!_")},%'
+        where.add(f"{HAS_TAGS} AND {NOT_DELETED} AND s.policy LIKE ? ESCAPE '!'", pattern)
+
+
+def tagged_schedules(owner: str | None, tag: str) -> Where:
+    where = Where()
+    where.equal("s.owner", owner)
+    _tagged_with(where, tag)
+    return where
 
 
 def _named_by(where: Where, query: ScheduleQuery) -> None:
@@ -318,6 +338,8 @@ _LANES: Final = (
 def firing(ask: Ask, query: ScheduleQuery) -> list[Placed]:
     """Return one more schedule than asked for, to know whether there are more."""
     few = query.owner is not None and ask(_OWN, (query.owner, MAX_SORTED))[0][0] < MAX_SORTED
+    if query.tagged is not None and not few:
+        few = ask(*_tagged(query.owner, query.tagged))[0][0] < MAX_SORTED
     lanes: Sequence[str | None] = [None]
     if not few and query.kind is not None:
         lanes = [lane_of(query.kind, at_most_once=exact) for exact in (False, True)]
@@ -329,6 +351,11 @@ def firing(ask: Ask, query: ScheduleQuery) -> list[Placed]:
     rows = [(row[0], schedule_of(row[1:])) for page in pages for row in ask(*page)]
     placed: list[Placed] = [((at, schedule.definition.id), schedule) for at, schedule in rows]
     return sorted(placed, key=lambda each: each[0])[: query.limit + 1]
+
+
+def _tagged(owner: str | None, tag: str) -> tuple[str, list[Any]]:
+    where = tagged_schedules(owner, tag)
+    return bounded_count(f"SELECT 1 FROM schedules s{where.sql()}", where, MAX_SORTED)  # noqa: S608
 
 
 def firing_page(query: ScheduleQuery, lane: str | None, owner: str | None = None) -> tuple[str, list[Any]]:

@@ -15,6 +15,7 @@ from duetime.terminal import output
 from duetime.terminal.completion import RUNS
 from duetime.terminal.context import Db, Json, Limit, again, opened
 from duetime.terminal.output import plural, relative
+from duetime.terminal.schedules.commands import Tagged
 from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option
 
 Keys = Annotated[list[str], argument("KEY...", "Keys, as `attention list` shows them, or numbers of runs.", **RUNS)]
@@ -24,10 +25,12 @@ commands = group("What needs attention: incidents, dead letters, missed runs, an
 
 
 @commands.command("list", cls=ReadCommand)
-def list_(resolved: Resolved = False, limit: Limit = 50, db: Db = None, json_: Json = False) -> None:
+def list_(
+    resolved: Resolved = False, tagged: Tagged = None, limit: Limit = 50, db: Db = None, json_: Json = False
+) -> None:
     """List what needs attention, the latest first. It leaves the list when it goes well again, or is resolved."""
     with opened(db) as app:
-        items, cut = attention(app.call, ListAttention(resolved=resolved, limit=limit)).value
+        items, cut = attention(app.call, ListAttention(resolved=resolved, tagged=tagged, limit=limit)).value
         now, verb = app.call.now, "reopen" if resolved else "resolve"
         first = next((each["key"] for each in items if each["key"]), None)
         advice = "" if first is None else f" {verb.capitalize()} one: {again(app, 'attention', verb, first)}"

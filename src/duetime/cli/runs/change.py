@@ -17,7 +17,7 @@ from duetime.terminal.completion import IDS, one_of
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean, plural
-from duetime.terminal.schedules.commands import Expected, Note, Until, Yes
+from duetime.terminal.schedules.commands import Expected, Note, Tagged, Until, Yes
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 
@@ -28,6 +28,7 @@ _NAMED: Final = 5
 
 _CHANGE_EXAMPLES = """\
 duetime change pause --kind job --until "monday 9am"
+duetime change resume --tagged nightly
 duetime change cancel j5 p7
 duetime change delete --topic demo --dry-run
 duetime change delete --status finished --older-than 1d
@@ -42,6 +43,7 @@ def change(
     kind: Kind = None,
     topic: Annotated[str | None, option("--topic TEXT", "Only with this topic, task or agent.")] = None,
     label: Annotated[str | None, option("--label TEXT", "Only with this label or name.")] = None,
+    tagged: Tagged = None,
     status: Annotated[
         str | None, option("--status STATUS", "Only with this status; finished: will not fire again.")
     ] = None,
@@ -64,9 +66,9 @@ def change(
     with opened(db) as app:
         call, ends = app.call, read_time(app.call, until, "until")
         request = ChangeMany(
-            action=action, ids=ids or (), kind=known_kind(kind), topic=topic, label=label, status=status,
-            older_than=older_than, shift=by, everything=everything, until=ends, note=note, dry_run=dry_run,
-            expected_count=expected, is_confirmed=yes,
+            action=action, ids=ids or (), kind=known_kind(kind), topic=topic, label=label, tagged=tagged,
+            status=status, older_than=older_than, shift=by, everything=everything, until=ends, note=note,
+            dry_run=dry_run, expected_count=expected, is_confirmed=yes,
         )  # fmt: skip
         if action in ENDING and expected is None and not (yes or dry_run or json_) and is_interactive():
             matched = change_many(call, replace(request, dry_run=True)).value.matched

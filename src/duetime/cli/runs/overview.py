@@ -17,7 +17,7 @@ from duetime.terminal import output
 from duetime.terminal.completion import TOPICS
 from duetime.terminal.context import Application, Cursor, Db, Json, opened, program
 from duetime.terminal.output import ahead, clean, plural
-from duetime.terminal.schedules.commands import Everything, Status
+from duetime.terminal.schedules.commands import Everything, Status, Tagged
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.schedules.kind_view import ANY_KIND
 from duetime.terminal.schedules.read import LIVING, list_schedules
@@ -31,13 +31,14 @@ list_commands = single()
 @list_commands.command(
     cls=ReadCommand,
     name="list",
-    epilog="duetime list\nduetime list --kind job --status failed\nduetime list --search report --all",
+    epilog="duetime list\nduetime list --kind job --status failed\nduetime list --tagged nightly --all",
 )
 def list_(
     kind: Kind = None,
     status: Status = None,
     text: Annotated[str | None, option("--search TEXT", "Only those whose name contains this text.")] = None,
     subject: Subject = None,
+    tagged: Tagged = None,
     everything: Everything = False,
     limit: Annotated[int, option("--limit -n", "Maximum number to show.", min=1, max=1000)] = 50,
     cursor: Cursor = None,
@@ -51,6 +52,7 @@ def list_(
         status=status or (None if everything else LIVING),
         text=text,
         subject=subject,
+        tagged=tagged,
         order="time",
         limit=limit,
         cursor=cursor,
@@ -75,6 +77,7 @@ def upcoming(
     until: Annotated[str | None, option("--until TIME", "Only up to this time; a date includes the whole day.")] = None,
     kind: Kind = None,
     topic: Subject = None,
+    tagged: Tagged = None,
     paused: Annotated[bool, option("--paused", "Include paused schedules.")] = False,
     limit: Annotated[int, option("--limit -n", "Maximum number to show.", min=1, max=1000)] = 20,
     db: Db = None,
@@ -82,7 +85,7 @@ def upcoming(
 ) -> None:
     """List what fires next, of all kinds, in chronological order."""
     request = ListUpcoming(
-        start=start, until=until, kind=known_kind(kind), topic=topic, include_paused=paused, count=limit
+        start=start, until=until, kind=known_kind(kind), topic=topic, tagged=tagged, include_paused=paused, count=limit
     )
     with opened(db) as app:
         upcoming_times, warnings, _ = read_upcoming(app.call, request)
@@ -94,7 +97,7 @@ def upcoming(
                 ["AT", "IN", "ID", "KIND", "NAME", "WHEN"], rows, whole=3, spare={"KIND": 20, "WHEN": output.READABLE}
             )
         else:
-            limits = "in that time" if start or until else "that matches" if kind or topic else "to fire"
+            limits = "in that time" if start or until else "that matches" if kind or topic or tagged else "to fire"
             output.say(f"Nothing is scheduled {limits}. Add something: {program('notify', 'add', '--help')}")
         if upcoming_times.more and not json_:
             left_out = ", ".join(clean(each["name"]) for each in upcoming_times.later)

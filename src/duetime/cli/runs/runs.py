@@ -32,7 +32,7 @@ from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks
 from duetime.terminal.context import again as program
 from duetime.terminal.output import clean, counted, local_time, run_document
 from duetime.terminal.schedules.change import exit_after, print_started, run_ending
-from duetime.terminal.schedules.commands import Wait
+from duetime.terminal.schedules.commands import Tagged, Wait
 from duetime.terminal.schedules.display import outcome_text, print_runs, retry_text
 from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, formerly, group, option
 
@@ -159,13 +159,16 @@ def list_(
         str | None, option("--from TIME", "Due from this time on: yesterday, '2 hours ago', 2026-02-10.")
     ] = None,
     until: Annotated[str | None, option("--until TIME", "Due up to this time; a date includes the whole day.")] = None,
+    tagged: Tagged = None,
     limit: Limit = 20,
     cursor: Cursor = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
     """List runs of all kinds, newest first, including those of deleted schedules."""
-    request = History(kind=known_kind(kind), status=status, since=since, until=until, limit=limit, cursor=cursor)
+    request = History(
+        kind=known_kind(kind), status=status, since=since, until=until, tagged=tagged, limit=limit, cursor=cursor
+    )
     with opened(db) as app:
         zone = app.call.zone
         (page, _, notes), facts = history_with_facts(app.call, request)

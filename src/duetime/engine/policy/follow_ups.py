@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 from duetime.engine.clock import Instant
@@ -12,6 +13,7 @@ from duetime.engine.model import ENDED, Definition, EventRow, Run, RunStatus, Sc
 from duetime.engine.outcome import Alert
 from duetime.engine.policy.options import (
     ALERTS,
+    MAX_TAGS,
     Callback,
     NotifyOn,
     Policy,
@@ -31,6 +33,7 @@ NO_PAYLOAD = "null"
 """What is kept of the payload by default when a schedule is deleted: nothing."""
 
 _LONGEST_NAME = 200
+_RUN = "run-"
 
 _HEARD = {
     RunStatus.COMPLETED: (NotifyOn.SUCCESS, NotifyOn.ALWAYS, NotifyOn.CHANGE),
@@ -47,6 +50,11 @@ class Messenger:
     kind: str
     payload: Callable[[OwnerMessage], Mapping[str, Any]]
     policy: Mapping[str, Any]
+    topics: Mapping[str, str] = field(default_factory=dict)
+    """The topics of alerts about schedules with a tag, by tag."""
+
+    def topic_of_alerts(self, tags: Iterable[str]) -> str:
+        return next((self.topics[tag] for tag in tags if tag in self.topics), ALERTS)
 
 
 def message_key(run: Run) -> str:
@@ -87,15 +95,22 @@ def told_text(run: Run) -> str | None:
     return f"{run.status}: {_describe_end(run)[1]}"
 
 
-def alert(owner: str, news: Alert, topic: str | None = None, run: Run | None = None) -> OwnerMessage:
+def alert(
+    owner: str, news: Alert, topic: str | None = None, run: Run | None = None, tags: Iterable[str] = ()
+) -> OwnerMessage:
     """Return the message of an alert, about a run if there is one. It goes to the owner's topic for alerts unless the
-    schedule names another."""
-    title, tags = news.title[:_LONGEST_NAME], () if run is None else _tags(run)
-    return OwnerMessage(owner, f"~{news.key}", topic or ALERTS, title, news.text, went_well=False, tags=tags)
+    schedule names another; `tags` are those of the schedule."""
+    title, all_tags = news.title[:_LONGEST_NAME], (*(() if run is None else _tags(run)), *shown_tags(tags))
+    return OwnerMessage(owner, f"~{news.key}", topic or ALERTS, title, news.text, went_well=False, tags=all_tags)
+
+
+def shown_tags(tags: Iterable[str]) -> list[str]:
+    """Return the tags of schedules that a message has, without those that would name a run."""
+    return sorted({tag for tag in tags if not tag.startswith(_RUN)})[:MAX_TAGS]
 
 
 def _tags(run: Run) -> tuple[str, ...]:
-    return (f"run-{run.id}",)
+    return (f"{_RUN}{run.id}",)
 
 
 def drafts_of(follow_ups: Sequence[FollowUp], messenger: Messenger | None, now: Instant) -> list[Draft]:
@@ -105,6 +120,8 @@ def drafts_of(follow_ups: Sequence[FollowUp], messenger: Messenger | None, now: 
         if isinstance(each, Draft):
             drafts.append(each)
         elif messenger is not None:
+            if each.topic == ALERTS:
+                each = each._replace(topic=messenger.topic_of_alerts(each.tags))  # noqa: PLW2901
             payload, policy = messenger.payload(each), make_policy(messenger.policy)
             drafts.append(_draft(each.owner, 0, each.key, messenger.kind, each.title, each.topic, payload, policy, now))
     return drafts

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 from duetime.engine.clock import DAY, MINUTE, Instant
 from duetime.engine.model import Definition, Run, RunId, ScheduleId, Trouble
-from duetime.engine.policy.options import ALERTS, AlertMode, NotifyOn, Policy
+from duetime.engine.policy.follow_ups import shown_tags
+from duetime.engine.policy.options import ALERTS, AlertMode, NotifyOn, Policy, tags_of
 from duetime.engine.policy.rows import IncidentEvent, OwnerMessage, Writes
 
 ALERT_KEY: Final = "~incident:"
@@ -80,6 +81,12 @@ class IncidentRow(NamedTuple):
     run_due: Instant | None = None
     run_last: Instant | None = None
     """The last instant of that range; `run_due` is its first."""
+    policy: str = ""
+    """That of its schedule."""
+
+    @property
+    def tags(self) -> list[str]:
+        return tags_of(self.policy)
 
 
 def cause_of(text: str) -> str:
@@ -143,14 +150,16 @@ def describe(incidents: Sequence[IncidentRow], now: Instant) -> OwnerMessage:
     all_well = all(each.recovered is not None for each in incidents)
     if len(incidents) == 1:
         title, text = _headline(first), "" if all_well else first.text
+        text = f"{text or title}\nTags: {', '.join(first.tags)}" if first.tags else text
     else:
         title = f"{len(incidents)} problems are over" if all_well else f"{len(incidents)} problems need attention"
         lines = [_line(each) for each in incidents[:MAX_INCIDENTS_LISTED]]
         rest = len(incidents) - len(lines)
         text = "\n".join([*lines, *([f"and {rest} more"] if rest else [])])
     key = f"{ALERT_KEY}{first.id}.{now}"
-    tags = () if first.run is None else (f"run-{first.run}",)
-    return OwnerMessage(first.owner, key, ALERTS, title[:200], text or title, went_well=all_well, tags=tags)
+    tags = shown_tags(tag for each in incidents for tag in each.tags)
+    run = () if first.run is None else (f"run-{first.run}",)
+    return OwnerMessage(first.owner, key, ALERTS, title[:200], text or title, went_well=all_well, tags=(*run, *tags))
 
 
 _HEADLINES: Final = {
@@ -176,4 +185,5 @@ def _headline(incident: IncidentRow) -> str:
 
 def _line(incident: IncidentRow) -> str:
     text = "" if incident.recovered is not None else f": {incident.text.splitlines()[0][:120]}"
-    return f"{_headline(incident)}{text}"
+    tags = f" [{', '.join(incident.tags)}]" if incident.tags else ""
+    return f"{_headline(incident)}{tags}{text}"

@@ -46,6 +46,39 @@ def checked_topic(text: object, field: str = "topic") -> str:
     )
 
 
+# Tags: texts by which schedules are found, changed together, and their alerts are sent to another topic.
+
+MAX_TAGS: Final = 10
+_TAG = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+
+
+def is_tag(text: str) -> bool:
+    return _TAG.fullmatch(text) is not None
+
+
+def checked_tag(text: str, field: str = "tagged") -> str:
+    if not is_tag(text):
+        rule = "lowercase letters, digits, dots, hyphens and underscores, at most 40 characters"
+        raise InvalidInput(field=field, problem=f"a tag has {rule}, such as nightly; not {text[:80]!r}")
+    return text
+
+
+def tags_in(text: str | None) -> list[str]:
+    """Return the tags of a text with commas, as a policy has them and as people type them."""
+    return [tag for part in (text or "").split(",") if (tag := part.strip())]
+
+
+def _tags_text(value: Any, field: str = "tagged") -> str | None:
+    """Return tags as they are stored, in order and with a comma around each, so that one can be found in the text."""
+    parts = tags_in(value) if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(each, str) for each in parts):
+        raise InvalidInput(field=field, problem='must be a list of tags, such as ["backup", "nightly"]')
+    tags = sorted({checked_tag(each, field) for each in parts})
+    if len(tags) > MAX_TAGS:
+        raise InvalidInput(field=field, problem=f"at most {MAX_TAGS} tags; leave some out")
+    return f",{','.join(tags)}," if tags else None
+
+
 CALLBACK_ATTEMPTS = 10
 """Default number of attempts of a callback: with the default backoff, they take about an hour and a half."""
 
@@ -94,7 +127,7 @@ class AlertMode(StrEnum):
 class OptionRule(NamedTuple):
     """The values that an option accepts. Durations and their bounds are in microseconds."""
 
-    type: Literal["choice", "count", "duration", "flag", "topic", "address", "callbacks", "gate"]
+    type: Literal["choice", "count", "duration", "flag", "topic", "address", "callbacks", "gate", "tags"]
     low: int = 0
     high: int = 0
     choices: tuple[str, ...] = ()
@@ -165,6 +198,8 @@ class Policy:
     only_if: str | None = _option(None, OptionRule("gate"))
     """The gate: a pipeline of tasks that is checked before the work, which is done only if it lets something pass."""
     gate_failure: str = _choice(GateFailure.RUN)
+    tagged: str | None = _option(None, OptionRule("tags"))
+    """Its tags with a comma around each: `,backup,nightly,`."""
 
     @property
     def is_observed(self) -> bool:
@@ -185,6 +220,8 @@ def make_policy(options: Mapping[str, Any]) -> Policy:
         _check(name, value)
     if "callbacks" in values:
         values["callbacks"] = tuple(_callback(each) for each in values["callbacks"])
+    if "tagged" in values:
+        values["tagged"] = _tags_text(values["tagged"])
     policy = Policy(**values)
     if "notify_on" in values and policy.deliver_to is None:
         raise InvalidInput(field="notify_on", problem="needs deliver_to, the topic to notify")
@@ -263,6 +300,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], object]]] = {
     "topic": lambda name, value: checked_topic(value, name),
     "address": _check_address,
     "gate": _check_gate,
+    "tags": lambda name, value: _tags_text(value, name),
 }
 
 
@@ -347,3 +385,11 @@ _GATE: Final = '"only_if"'
 def is_gated(text: str) -> bool:
     """Return whether a stored policy has a gate. Most have no such word, so that nothing is parsed for them."""
     return _GATE in text and policy_for_ending(text).only_if is not None
+
+
+_TAGS: Final = '"tagged"'
+
+
+def tags_of(text: str) -> list[str]:
+    """Return the tags in a stored policy. Most have no such word either."""
+    return tags_in(policy_for_ending(text).tagged) if _TAGS in text else []

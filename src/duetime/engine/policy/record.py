@@ -13,7 +13,7 @@ from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry,
 from duetime.engine.policy.finish import QUARANTINED, HeldRun, Reader, end_run, park_queued, pause_and_alert
 from duetime.engine.policy.follow_ups import alert
 from duetime.engine.policy.gates import remember, skip
-from duetime.engine.policy.options import Untaken, policy_for_ending
+from duetime.engine.policy.options import Untaken, policy_for_ending, tags_of
 from duetime.engine.policy.rows import RunColumn, Writes, backoff, earliest_start, run_entry
 
 _GONE = frozenset({ScheduleState.CANCELLED, ScheduleState.DELETED})
@@ -107,8 +107,9 @@ def _give_back(writes: Writes, held: HeldRun, run: Run, outcome: Returned, now: 
     go_on(writes, held, back, at, now, reader)
     if outcome.alert is not None:  # its owner is alerted once
         _note_reason(writes, held, outcome.alert.text)
-        deliver_to = policy_for_ending(held.definition.policy).deliver_to
-        writes.follow_ups.append(alert(held.definition.owner, outcome.alert, deliver_to))
+        definition = held.definition
+        deliver_to, tags = policy_for_ending(definition.policy).deliver_to, tags_of(definition.policy)
+        writes.follow_ups.append(alert(definition.owner, outcome.alert, deliver_to, tags=tags))
     elif outcome.after and outcome.reason is not None:
         _note_reason(writes, held, outcome.reason)
 

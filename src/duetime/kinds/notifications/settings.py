@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from duetime.engine.policy.options import is_topic
+from duetime.engine.policy.options import is_tag, is_topic
 from duetime.settings import PREFIX, Settings
 from duetime.settings.kind_settings import KindSettings
 from duetime.settings.sections import LOCAL, NO_OWNER, QSTASH
@@ -18,6 +18,10 @@ def _problems(settings: Settings) -> Iterator[tuple[str, str]]:
     if settings.notifications.alerts and not is_topic(settings.notifications.alerts):
         message = "must be the name of a channel, a topic such as home-alerts, or inbox"
         yield "notifications", f"notifications.alerts {message}"
+    for tag, topic in settings.notifications.alerts_by_tag.items():
+        if not (is_tag(tag) and is_topic(topic)):
+            message = 'gives the topic of a tag, such as backup = "ops", the name of a channel, or inbox'
+            yield "notifications", f"notifications.alerts_by_tag {message}"
     if settings.notifications.topic and not is_topic(settings.notifications.topic):
         message = "must be a topic such as reminders, the name of a channel, or inbox"
         yield "notifications", f"notifications.topic {message}"

@@ -9,8 +9,9 @@ from typing import Annotated, Final, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import DISMISSABLE, Run, RunStatus, Schedule, ScheduleId, ScheduleState, Trouble
+from duetime.engine.model import DISMISSABLE, Definition, Run, RunStatus, Schedule, ScheduleId, ScheduleState, Trouble
 from duetime.engine.policy.incidents import NO_INCIDENT, IncidentRow, headline
+from duetime.engine.policy.options import checked_tag
 from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse_many
 from duetime.service.operations import overview
@@ -21,7 +22,7 @@ from duetime.service.operations.dead_letters import (
     dead_letters,
     ended_at,
 )
-from duetime.service.operations.declaration import Answer, Field, Limit, OperationRequest
+from duetime.service.operations.declaration import Answer, Field, Limit, OperationRequest, Tagged
 from duetime.service.operations.history import ShowRun, schedule_of, show_run
 from duetime.service.operations.inbox import MARKS, REOPENING, Mark, MarkMessages, is_message, mark_messages
 from duetime.service.operations.overview import RunOfSchedule, Some
@@ -48,6 +49,7 @@ class ListAttention(OperationRequest):
     """What needs attention, the latest first."""
 
     resolved: Annotated[bool, Field("What was resolved and is not over, instead of what needs attention.")] = False
+    tagged: Tagged = None
     limit: Limit = 100
 
 
@@ -86,6 +88,8 @@ def attention(call: Call, request: ListAttention) -> Answer[AttentionRows]:
     listed = incidents[:looked_at]
     further = [*_of_stopped(stopped.items, listed, known, by_run)]
     rows = [*_of_incidents(call, listed, known), *further, *by_run.values()]
+    if request.tagged is not None:
+        rows = [row for row in rows if checked_tag(request.tagged) in row.tags]
     rows.sort(key=lambda row: (row.last, row.id), reverse=True)
     cut |= {*STOPPED} if stopped.is_cut else set()
     cut |= {*Trouble} if len(incidents) > looked_at else {Trouble(row.trouble) for row in rows[request.limit :]}
@@ -120,14 +124,14 @@ def _of_runs(pairs: Iterable[RunOfSchedule], known: set[ScheduleId]) -> dict[tup
             continue
         if run.schedule in known and run.status != RunStatus.WAITING:
             continue
-        row = _of_run(run, schedule.definition.public_id)
+        row = _of_run(run, schedule.definition)
         latest = rows.setdefault((run.schedule, run.status), row)
         if latest is not row:
             rows[run.schedule, run.status] = latest._replace(first=row.first, number=latest.number + 1)
     return rows
 
 
-def _of_run(run: Run, public_id: str) -> IncidentRow:
+def _of_run(run: Run, definition: Definition) -> IncidentRow:
     waits = run.status == RunStatus.WAITING
     trouble = Trouble.UNTAKEN if waits else Trouble.MISSED if run.status == RunStatus.MISSED else Trouble.FAILED
     at = run.due if waits else ended_at(run)
@@ -135,8 +139,9 @@ def _of_run(run: Run, public_id: str) -> IncidentRow:
     text = "" if waits else run.error or run.status
     return IncidentRow(
         NO_INCIDENT, run.owner, run.schedule, trouble, "", text, run.id, at, at, 1,
-        resolved=resolved, name=run.name, public_id=public_id, kind=run.kind, run_status=run.status,
+        resolved=resolved, name=run.name, public_id=definition.public_id, kind=run.kind, run_status=run.status,
         occurrences=run.number, run_due=run.due, run_last=run.last or run.due,
+        policy=definition.policy,
     )  # fmt: skip
 
 
@@ -183,7 +188,7 @@ def _of_stopped(
         text, number = progress.last_error or progress.note or "", max(1, progress.failures)
         yield IncidentRow(
             NO_INCIDENT, definition.owner, definition.id, trouble, "", text, run, at, at, number,
-            name=definition.name, public_id=definition.public_id, kind=definition.kind,
+            name=definition.name, public_id=definition.public_id, kind=definition.kind, policy=definition.policy,
         )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple
 from duetime.engine.clock import Instant
 from duetime.engine.errors import Conflict, NotFound
 from duetime.engine.model import Schedule
+from duetime.engine.policy.options import tags_of
 from duetime.engine.policy.restore import KEPT_AFTER_DELETE
 from duetime.engine.queries import no_schedule
 from duetime.engine.store import ScheduleQuery
@@ -221,16 +222,23 @@ def find_restorable(call: Call, reference: str | int, kind: str | None = None) -
 
 
 def restorable(
-    call: Call, kind: str | None = None, subject: str | None = None, name: str | None = None
+    call: Call,
+    kind: str | None = None,
+    subject: str | None = None,
+    name: str | None = None,
+    tagged: str | None = None,
 ) -> Iterator[Schedule]:
     """Yield the caller's schedules that were deleted within a day, and then cancelled ones."""
     owner, since = call.caller.owner, Instant(call.now - KEPT_AFTER_DELETE)
     for each in call.scheduler.store.deleted_schedules(owner, since, MAX_DELETED):
         definition = each.definition
         fits = kind in (None, definition.kind) and subject in (None, definition.subject)
+        fits = fits and (tagged is None or tagged in tags_of(definition.policy))
         if fits and name in (None, definition.name) and call.serves(definition.kind):
             yield each
-    query = ScheduleQuery(owner=owner, kind=kind, subject=subject, name=name, status="cancelled", limit=500, count_to=0)
+    query = ScheduleQuery(
+        owner=owner, kind=kind, subject=subject, name=name, tagged=tagged, status="cancelled", limit=500, count_to=0
+    )
     for page in pages_of(call.scheduler.search, call.caller, query):
         for each in page.items:  # which a search finds whatever the case of their names
             if name in (None, each.definition.name) and call.serves(each.definition.kind):

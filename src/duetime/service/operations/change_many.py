@@ -32,6 +32,7 @@ from duetime.service.operations.declaration import (
     Answer,
     Field,
     OperationRequest,
+    Tagged,
     check_choice,
     read_time,
     read_time_of,
@@ -99,6 +100,7 @@ class ChangeMany(OperationRequest):
     label: Annotated[
         str | None, Field("Filter by label or name.", brief="Only this label or name.", max_length=200)
     ] = None
+    tagged: Tagged = None
     everything: Annotated[
         bool,
         Field(
@@ -194,13 +196,15 @@ def _check(call: Call, request: ChangeMany) -> None:
     if request.action != "pause" and (request.until is not None or request.note is not None):
         raise refuse("invalid", "until: belongs to the action pause; leave it out", "until")
     check_kind(request.kind)
-    filters = (request.kind, request.topic, request.label, request.status, request.older_than)
+    filters = (request.kind, request.topic, request.label, request.tagged, request.status, request.older_than)
     is_filtered = any(each is not None for each in filters)
     if not all(type(each) in (str, int) for each in request.ids):
         raise refuse("invalid", 'ids: a list of ids or names, such as ["job_5_1770000000", 12]', "ids")
     if [bool(request.ids), is_filtered, request.everything].count(True) != 1:
         raise refuse(
-            "invalid", "ids: give either ids, or a filter (kind, topic, label, status, older_than), or all", "ids"
+            "invalid",
+            "ids: give ids, or a filter (kind, topic, label, tagged, status, older_than), or all",
+            "ids",
         )
 
 
@@ -269,7 +273,7 @@ def _targets(call: Call, request: ChangeMany) -> tuple[list[Target], list[dict[s
         return _find_each(call, request.ids, restorable=request.action == "restore")
     targets = {target.id: target for target in _matching(call, request)}
     if len(targets) > MAX_CHANGED:
-        raise refuse("invalid", f"ids: more than {MAX_CHANGED} match; narrow it down with kind, topic or label", "ids")
+        raise refuse("invalid", f"ids: more than {MAX_CHANGED} match; narrow it down with kind, topic or tagged", "ids")
     return list(targets.values()), []
 
 
@@ -307,7 +311,7 @@ def kept_outside(call: Call, kind: str | None = None) -> list[Schedule]:
 def _candidates(call: Call, request: ChangeMany) -> Iterator[Schedule]:
     """Yield the schedules of the caller with the status that was chosen or, if none was, that the action is for."""
     if request.action == "restore":
-        yield from restorable(call, request.kind, request.topic, request.label)
+        yield from restorable(call, request.kind, request.topic, request.label, request.tagged)
         return
     status = "over" if request.status == "finished" else check_choice("status", request.status, STATUSES) or "living"
     query = ScheduleQuery(
@@ -315,6 +319,7 @@ def _candidates(call: Call, request: ChangeMany) -> Iterator[Schedule]:
         kind=request.kind,
         subject=request.topic,
         name=request.label,
+        tagged=request.tagged,
         status=status,
         limit=500,
         count_to=0,
@@ -337,7 +342,7 @@ def _matching(call: Call, request: ChangeMany) -> Iterator[Target]:
             yield Target(definition.public_id, candidate(each), each)
             if number > MAX_CHANGED:
                 return
-    if request.action == "restore" or request.status is not None or idle is not None:
+    if request.action == "restore" or (request.status, request.tagged, idle) != (None,) * 3:
         return
     for each in kept_outside(call, request.kind):
         definition, fits = each.definition, states is None or each.progress.state in states

@@ -59,6 +59,7 @@ ScheduleReference = str | int | Schedule
 MAX_LIMIT: Final = 1000
 Kind = Annotated[str | None, Field("Filter by kind, such as job.", max_length=200)]
 Owner = Annotated[str | None, Field("Only this owner; for operators, who otherwise see all.", max_length=200)]
+Tagged = Annotated[str | None, Field("Only with this tag.", brief="With this tag.", max_length=200)]
 Limit = Annotated[int, Field("Maximum number of results.", brief="At most; default 20.", minimum=1, maximum=MAX_LIMIT)]
 Cursor = Annotated[
     str | None,

@@ -36,6 +36,7 @@ from duetime.service.operations.declaration import (
     OperationRequest,
     PagedRequest,
     ScheduleReference,
+    Tagged,
     Time,
     check_choice,
     read_range,
@@ -87,6 +88,7 @@ class History(PagedRequest):
             "Due until this time; a date includes the whole day.", brief="Due until; a date counts whole.", name="to"
         ),
     ] = None
+    tagged: Tagged = None
     limit: Limit = 20
     max_bytes: int | None = None
     """Maximum size of the results of one page."""
@@ -135,6 +137,7 @@ def _query(call: Call, request: History) -> RunQuery:
         statuses=statuses if len(statuses) > 1 else (),
         due_from=since,
         due_to=until,
+        tagged=request.tagged,
         most_bytes=request.max_bytes,
     )
 

@@ -20,6 +20,7 @@ from duetime.service.operations.declaration import (
     OperationRequest,
     PagedRequest,
     ScheduleReference,
+    Tagged,
     check_choice,
 )
 from duetime.service.presenters import View, next_instants, preview_view, reads_as, schedule_shape
@@ -61,6 +62,7 @@ class ListSchedules(PagedRequest):
     ] = None
     text: Annotated[str | None, Field("Part of the name.", max_length=200)] = None
     subject: Annotated[str | None, Field("The task, agent, topic or host.", max_length=200)] = None
+    tagged: Tagged = None
     order: Annotated[
         str,
         Field(
@@ -126,6 +128,7 @@ def list_schedules(call: Call, request: ListSchedules) -> Answer[Page[Schedule]]
         status=request.status,
         text=request.text,
         subject=request.subject,
+        tagged=request.tagged,
         due_from=request.due_from,
         due_to=request.due_to,
         follow_ups=request.follow_ups,

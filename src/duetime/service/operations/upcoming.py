@@ -24,6 +24,7 @@ from duetime.service.operations.declaration import (
     Kind,
     OperationRequest,
     Owner,
+    Tagged,
     Time,
     check_owner,
     read_range,
@@ -67,6 +68,7 @@ class ListUpcoming(OperationRequest):
             max_length=200,
         ),
     ] = None
+    tagged: Tagged = None
     include_paused: Annotated[
         bool, Field("Include times at which paused schedules would fire.", brief="Paused ones too.")
     ] = False
@@ -214,14 +216,16 @@ def _read(call: Call, window: _Window) -> tuple[list[Schedule], bool]:
 
 def _query(call: Call, request: ListUpcoming) -> ScheduleQuery:
     size, kinds = max(_PAGE, request.count), () if request.kind or call.kinds is None else tuple(call.kinds)
-    return ScheduleQuery(request.owner, request.kind, kinds, limit=size, count_to=0, most_bytes=8 * PAGE_BYTES)
+    return ScheduleQuery(
+        request.owner, request.kind, kinds, tagged=request.tagged, limit=size, count_to=0, most_bytes=8 * PAGE_BYTES
+    )
 
 
 def _kept_outside(call: Call, window: _Window) -> tuple[list[Schedule], list[str]]:
     """Return the schedules that are kept outside of this store, and why some are missing. Other services list the
     schedules of one owner, so they are queried only for the caller's own."""
     schedules, warnings, request = list[Schedule](), list[str](), window.request
-    is_own = request.owner in (None, call.caller.owner)
+    is_own = request.owner in (None, call.caller.owner) and request.tagged is None
     for kind, outside in call.services.outside(kinds=call.kinds).items() if is_own else ():
         try:
             remote = outside.schedules(call.caller, request.topic)

@@ -343,7 +343,7 @@ UPDATE incidents SET alert = 'off', due = NULL WHERE id = ?
 
 -- name: incidents_known
 -- Those that are not over, each with its schedule and with its latest run, which may have been deleted.
-SELECT i.*, s.name, s.public_id, s.kind, r.status, r.number, r.due, COALESCE(r.last, r.due)
+SELECT i.*, s.name, s.public_id, s.kind, r.status, r.number, r.due, COALESCE(r.last, r.due), s.policy
 FROM incidents i JOIN schedules s ON s.id = i.schedule JOIN progress p ON p.schedule = i.schedule
 LEFT JOIN runs r ON r.id = i.run
 WHERE i.recovered IS NULL

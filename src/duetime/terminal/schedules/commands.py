@@ -24,6 +24,7 @@ Status = Annotated[
     ),
 ]
 Everything = Annotated[bool, option("--all", "Show all without a limit, including those that have ended.")]
+Tagged = Annotated[str | None, option("--tagged TAG", "Only with this tag.")]
 Runs = Annotated[int, option("--runs", "Number of runs to show from its history.", min=0, max=1000)]
 Force = Annotated[bool, option("--force", "Without a check of its condition only_if.")]
 HistoryLimit = Annotated[int, option("--limit -n", "Maximum number of runs to show.", min=1, max=1000)]
@@ -167,6 +168,7 @@ def kind_commands(view: KindView, summary: str, examples: str = "") -> typer.Typ
         status: Status = None,
         limit: Limit = 50,
         everything: Everything = False,
+        tagged: Tagged = None,
         cursor: Cursor = None,
         db: Db = None,
         json_: Json = False,
@@ -174,7 +176,7 @@ def kind_commands(view: KindView, summary: str, examples: str = "") -> typer.Typ
         from duetime.service.operations.schedules import ListSchedules
         from duetime.terminal.schedules.read import list_schedules
 
-        request = ListSchedules(kind=view.kind, status=status, limit=limit, cursor=cursor)
+        request = ListSchedules(kind=view.kind, status=status, tagged=tagged, limit=limit, cursor=cursor)
         with opened(db) as app:
             list_schedules(app, view, request, json_, everything=everything)
 
