@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 from duetime.dashboard import (
     dead_letters,
     events_page,
+    finder,
     home,
     hooks_page,
     run_page,
@@ -61,6 +62,7 @@ def web_routes(context: WebContext, browsers: Browsers) -> list[BaseRoute]:
         show("/preferences", shell.preferences_page),
         act("/preferences", shell.save_preferences),
         act("/undo", shell.undo),
+        show("/find", finder.find),
         show("/", home.home_page),
         act("/attention/{key}/{action}", home.resolve),
         show("/timeline", timeline_page),

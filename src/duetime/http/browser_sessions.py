@@ -29,7 +29,9 @@ OPEN: Final = ("/healthz", "/readyz", "/.well-known/", "/calendar/", "/hooks/")
 """Paths without a token. Clients search below `/.well-known/` for ways to sign in and must learn that there are none. A
 calendar feed has its token in its URL and checks it itself; a hook checks the signature of a delivery."""
 
-_NAMES = "timeline schedules runs new dead-letters attention waiting settings connect sign-out help preferences undo"
+_NAMES = (
+    "timeline schedules runs new find dead-letters attention waiting settings connect sign-out help preferences undo"
+)
 _pages: Final = {"", *_NAMES.split()}
 """First path segments of the pages. A new page accepts sessions only if it is listed here or added."""
 _PUBLISH: Final = "/v2/publish/"

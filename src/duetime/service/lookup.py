@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from duetime.engine.errors import DuetimeError, NotFound
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Definition, Run, Schedule
+from duetime.engine.policy.follow_ups import MESSAGE_KEY
+from duetime.engine.policy.incidents import ALERT_KEY
 from duetime.engine.queries import MOST_NAMED, could_be_an_id, no_schedule, seen_by
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
@@ -67,6 +69,11 @@ def short_id(definition: Definition) -> str:
 def is_stored(definition: Definition) -> bool:
     """Return whether a schedule is in this store; one that is kept outside has no number."""
     return definition.id != 0
+
+
+def is_report(definition: Definition) -> bool:
+    """Return whether a schedule is a message about a run or an incident, which nobody created."""
+    return definition.key.startswith((MESSAGE_KEY, ALERT_KEY))
 
 
 def name_of(thing: Definition | Run) -> str:

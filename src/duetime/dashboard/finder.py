@@ -1,0 +1,143 @@
+"""What the command palette finds: schedules by name, id and short id, runs by number, and messages about runs last."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.responses import JSONResponse, Response
+
+from duetime.dashboard.filters import visible
+from duetime.dashboard.request import PageRequest
+from duetime.engine.errors import DuetimeError
+from duetime.service.lookup import is_report, short_id
+from duetime.service.operations.history import ShowRun, run_views, show_run
+from duetime.service.operations.schedules import (
+    ListSchedules,
+    Show,
+    list_schedules,
+    pages_of_schedules,
+    schedule_views,
+    show,
+)
+from duetime.service.presenters import View
+from duetime.service.text import whole_number
+from duetime.service.vocabulary import Schedule
+
+MOST: Final = 8
+"""Schedules that are answered, and messages."""
+READ: Final = 40
+"""Matching schedules among which those whose name begins with the text come first."""
+PAGES_READ: Final = 2
+"""Pages of 500 schedules, the newest, among which similar names are looked for."""
+SHORTEST: Final = 3
+"""Letters of a word that may be misspelled."""
+_RUN: Final = re.compile(r"(?:run\s*|#)?([0-9]{1,18})", re.IGNORECASE)
+_WORDS: Final = re.compile(r"[^\W_]+")
+
+
+def find(request: PageRequest) -> Response:
+    """Answer what a text can mean, the best first. Each has a rank: `exact`, `similar` to a misspelled name, or `late`
+    for a message about a run, which is rarely meant."""
+    text = request.parameter("text")
+    return JSONResponse({"results": _results(request, text) if text else []}, headers={"Cache-Control": "no-store"})
+
+
+def _results(request: PageRequest, text: str) -> list[View]:
+    living, all_ = _named(request, text, "living"), _named(request, text)
+    begins = partial(_begins_otherwise, text)
+    named = [
+        *sorted(living, key=begins),
+        *sorted((each for each in all_ if not is_report(each.definition)), key=begins),
+    ]
+    exact = _distinct([*_by_id(request, text), *named])[:MOST]
+    similar = list(islice(_similar(request, text, exact), MOST - len(exact)))
+    late = [each for each in all_ if is_report(each.definition)][:MOST]
+    ranked = [
+        (each, rank) for rank, group in (("exact", exact), ("similar", similar), ("late", late)) for each in group
+    ]
+    views = schedule_views(request.reader, [each for each, _ in ranked], brief=True)
+    schedules = [_schedule(view, each, rank) for view, (each, rank) in zip(views, ranked, strict=True)]
+    return [*_runs(request, text), *schedules]
+
+
+def _distinct(schedules: Sequence[Schedule]) -> list[Schedule]:
+    return list({each.definition.public_id: each for each in schedules}.values())
+
+
+def _named(request: PageRequest, text: str, status: str | None = None) -> list[Schedule]:
+    query = ListSchedules(text=text[:200], status=status, limit=READ, count_to=0)
+    return list(list_schedules(request.call, query).value.items)
+
+
+def _by_id(request: PageRequest, text: str) -> list[Schedule]:
+    """Return the schedule with this id, short id or number. One with this name is found by its name."""
+    with suppress(DuetimeError):
+        schedule = show(request.call, Show(schedule=text)).value
+        return [] if schedule.definition.name.lower() == text.lower() else [schedule]
+    return []
+
+
+def _begins_otherwise(text: str, schedule: Schedule) -> bool:
+    return not schedule.definition.name.lower().startswith(text.lower())
+
+
+def _similar(request: PageRequest, text: str, others: Sequence[Schedule]) -> Iterator[Schedule]:
+    """Yield schedules whose name has every word of the text, though misspelled."""
+    words, known = _WORDS.findall(text.lower()), {each.definition.id for each in others}
+    query = ListSchedules(follow_ups=False, limit=500, count_to=0)
+    for page in islice(pages_of_schedules(request.call, query), PAGES_READ):
+        for each in page.items:
+            if (
+                each.definition.id not in known
+                and not is_report(each.definition)
+                and is_similar(words, each.definition.name)
+            ):
+                yield each
+
+
+def is_similar(words: Sequence[str], name: str) -> bool:
+    """Return whether every word is, or begins, a word of a name, with at most one letter wrong, missing or too many, or
+    two letters exchanged."""
+    parts = _WORDS.findall(name.lower())
+    return bool(words) and all(any(_is_near(word, part) for part in parts) for word in words)
+
+
+def _is_near(word: str, part: str) -> bool:
+    if part.startswith(word):
+        return True
+    lengths = range(len(word) - 1, len(word) + 2)
+    return len(word) >= SHORTEST and any(_has_one_mistake(word, part[:length]) for length in lengths)
+
+
+def _has_one_mistake(word: str, part: str) -> bool:
+    shorter = min(len(word), len(part))
+    start = next((at for at in range(shorter) if word[at] != part[at]), shorter)
+    end = next((at for at in range(shorter - start) if word[-1 - at] != part[-1 - at]), shorter - start)
+    one, other = word[start : len(word) - end], part[start : len(part) - end]
+    return max(len(one), len(other)) <= 1 or (len(one) == 2 and one == other[::-1])
+
+
+def _schedule(view: View, schedule: Schedule, rank: str) -> View:
+    detail = f"{short_id(schedule.definition)} · {view['kind']} · {view['reads_as']}"
+    return _result(view["name"], detail, f"/schedules/{quote(view['id'], safe='')}", rank)
+
+
+def _runs(request: PageRequest, text: str) -> list[View]:
+    match = _RUN.fullmatch(text)
+    number = None if match is None else whole_number(match[1], 18)
+    if number is None:
+        return []
+    with suppress(DuetimeError):
+        [view] = run_views(request.reader, [show_run(request.call, ShowRun(run=number)).value], brief=True)
+        return [_result(f"Run {number}", f"{view['status']} · {view['name']}", f"/runs/{number}", "exact")]
+    return []
+
+
+def _result(label: str, detail: str, address: str, rank: str) -> dict[str, Any]:
+    return {"label": visible(label), "detail": visible(detail), "address": address, "rank": rank}

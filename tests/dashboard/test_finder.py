@@ -1,0 +1,94 @@
+"""What the command palette finds, and in which order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from duetime.dashboard.finder import is_similar
+from duetime.engine.store import RunQuery
+from duetime.kinds.jobs.registry import Task
+from duetime.service.lookup import short_id
+from tests.support.browsing import Browser, made, signed_in_as, working
+from tests.support.web import Site, site
+from tests.support.workers import eventually
+
+
+def fail() -> None:
+    raise RuntimeError("it does not work")
+
+
+NOW = ("once", {"run_at": "now"})
+
+
+def found(browser: Browser, text: str) -> list[dict[str, Any]]:
+    reply = browser.get(f"/find?text={quote(text)}")
+    assert reply.status == 200
+    results: list[dict[str, Any]] = reply.json["results"]
+    return results
+
+
+def labels(browser: Browser, text: str) -> list[str]:
+    return [each["label"] for each in found(browser, text)]
+
+
+def test_schedules_are_found_by_name_short_id_and_misspelled(served: Site) -> None:
+    browser = signed_in_as(served, "seeker")
+    sync = made(served, "Sync accounts", owner="seeker")
+    made(served, "Nightly sync of photos", owner="seeker")
+    made(served, "Sync of others", owner="somebody else")
+    assert labels(browser, "sync") == ["Sync accounts", "Nightly sync of photos"], "those that begin so are first"
+    assert labels(browser, "SYCN acounts") == ["Sync accounts"]
+    assert labels(browser, "xyzzy") == [] and labels(browser, " ") == []
+    [by_id] = found(browser, short_id(sync.definition))
+    assert by_id["address"] == f"/schedules/{sync.definition.public_id}" and by_id["rank"] == "exact"
+    assert by_id["detail"].startswith(short_id(sync.definition))
+    assert labels(browser, sync.definition.public_id) == ["Sync accounts"]
+    assert labels(signed_in_as(served, "nobody"), short_id(sync.definition)) == [], "others find nothing of it"
+
+
+def test_names_are_shown_without_hidden_characters(served: Site) -> None:
+    made(served, "Back\u202eup <b>now</b>", owner="hider")
+    assert labels(signed_in_as(served, "hider"), "up") == ["Back\u27e8U+202E\u27e9up <b>now</b>"]
+
+
+def test_runs_are_found_by_number_and_messages_come_last(tmp_path: Path) -> None:
+    with site(tmp_path) as there, working(there):
+        there.room.registry.add(Task(fail, name="fails"))
+        made(there, "Sync accounts", NOW, payload={"task": "fails"}, owner="seeker", policy={"max_attempts": 1})
+        told = RunQuery(kind="notification", status="completed")
+        eventually(lambda: there.room.store.runs(told).items, 20, "the failure was told")
+        browser = signed_in_as(there, "seeker")
+        names = labels(browser, "sync")
+        assert names[0] == "Sync accounts" and "Sync accounts failed" in names[1:]
+        assert [each["rank"] for each in found(browser, "sync")] == ["exact", *["late"] * (len(names) - 1)]
+        assert labels(browser, "Sync accounts failed")[0] == "Sync accounts failed"
+        assert found(browser, "Sync accounts failed")[0]["rank"] == "late", "even by its whole name"
+        for text in ("1", "#1", "run 1"):
+            first = found(browser, text)[0]
+            assert (first["label"], first["address"]) == ("Run 1", "/runs/1") and "Sync accounts" in first["detail"]
+        assert labels(browser, "987654") == []
+        assert "Run 1" not in labels(signed_in_as(there, "nobody"), "1")
+
+
+@pytest.mark.parametrize(
+    ("typed", "name", "expected"),
+    [
+        ("sycn", "Sync accounts", True),
+        ("snc", "Sync accounts", True),
+        ("synnc", "Sync accounts", True),
+        ("sinc", "Synchronise", True),
+        ("acounts sync", "Sync accounts", True),
+        ("calender", "Sync the family calendar", True),
+        ("sy", "Sync accounts", True),
+        ("ys", "Sync accounts", False),
+        ("scny", "Sync accounts", False),
+        ("sync flowers", "Sync accounts", False),
+        ("ünd", "Rund und bunt", True),
+    ],
+)
+def test_one_mistake_in_a_word_is_forgiven(typed: str, name: str, expected: bool) -> None:
+    assert is_similar(typed.lower().split(), name) is expected
