@@ -110,7 +110,7 @@ def test_the_palette_opens_pages_schedules_and_actions(page: Page, served: Serve
     page.wait_for_url("**/schedules/*")
     expect(page.get_by_role("heading", level=1)).to_have_text("Rotate logs")
     page.keyboard.press("Control+k")
-    expect(palette.get_by_role("option").first).to_contain_text("Go to Now")
+    expect(palette.get_by_role("option").first, "the actions of a page").to_have_text("Pause")
     palette.get_by_role("combobox").fill("pause")
     expect(palette.get_by_role("option").first).to_have_text("Pause")
     palette.get_by_role("combobox").fill("theme dark")
@@ -143,7 +143,7 @@ def test_shortcuts_and_the_overlay_that_lists_them(page: Page, served: Served) -
     page.keyboard.press("x")
     expect(page.get_by_text("1 selected")).to_be_visible()
     page.keyboard.press("/")
-    expect(page.get_by_label("Search schedules by name")).to_be_focused()
+    expect(page.get_by_label("Part of the name")).to_be_focused()
     page.keyboard.type("g s?")
     expect(overlay).to_be_hidden()
 

@@ -227,6 +227,12 @@ def kind_class(kind: str) -> str:
     return f"colour-{free[without.index(kind) % len(free)]}"
 
 
+def kind_icon(kind: str) -> str:
+    """Return the name of a drawing in `icons.html`."""
+    spec = known_specs().get(kind)
+    return "page" if spec is None else spec.icon
+
+
 def in_order(kinds: Iterable[str]) -> list[str]:
     """Return the kinds in the order of their specs, followed by those that this process does not know."""
     present = dict.fromkeys(kinds)

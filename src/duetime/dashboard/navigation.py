@@ -43,8 +43,8 @@ MENU: Final = (
 )
 """Pages that are needed rarely."""
 SHORTCUTS: Final = (
-    ("Ctrl K", "Open the command palette: pages, schedules, actions"),
-    ("/", "Search schedules"),
+    ("Ctrl K", "Open the command palette: actions, schedules, runs, pages"),
+    ("/", "Filter the list, or open the palette if there is none"),
     ("c", "Create a schedule"),
     ("e", "Edit the schedule that is shown"),
     ("z", "Undo the last change"),
@@ -52,6 +52,7 @@ SHORTCUTS: Final = (
     ("k", "Previous row"),
     ("x", "Select the row"),
     ("o", "Open the row"),
+    ("r", "Apply the changes that wait because rows stay in place"),
     ("Esc", "Close what is open"),
     ("?", "Show these shortcuts"),
 )

@@ -1,4 +1,5 @@
-"""The viewer's theme and time zone. Both are kept in cookies and set by plain forms, so that no script is needed."""
+"""The viewer's theme, time zone and density of lists: kept in cookies and set by plain forms, so that no script is
+needed."""
 
 from __future__ import annotations
 
@@ -14,6 +15,9 @@ from duetime.service.vocabulary import known_zone
 
 THEMES: Final = ("auto", "light", "dark")
 THEME_COOKIE: Final = "duetime_theme"
+DENSITIES: Final = ("compact", "comfortable")
+"""One line for each row of a list, or as many as it needs."""
+DENSITY_COOKIE: Final = "duetime_density"
 BROWSER_ZONE_COOKIE: Final = "duetime_zone"
 """Set by the script to the browser's own zone."""
 ZONE_COOKIE: Final = "duetime_zone_choice"
@@ -23,6 +27,11 @@ _YEAR: Final = 365 * 24 * 3600
 def theme_of(scope: Scope) -> str:
     chosen = HTTPConnection(scope).cookies.get(THEME_COOKIE, "")
     return chosen if chosen in THEMES else "auto"
+
+
+def density_of(scope: Scope) -> str:
+    chosen = HTTPConnection(scope).cookies.get(DENSITY_COOKIE, "")
+    return chosen if chosen in DENSITIES else DENSITIES[0]
 
 
 def zone_in(cookies: dict[str, str], name: str) -> str | None:
@@ -43,10 +52,12 @@ def all_zones() -> list[str]:
     return sorted(name for name in available_timezones() if "/" in name or name == "UTC")
 
 
-def keep(answer: RedirectResponse, theme: str, zone: str | None) -> Response:
-    """Set the cookies for what was chosen. An empty zone, or the theme `auto`, deletes its cookie; None keeps it."""
+def keep(answer: RedirectResponse, theme: str, zone: str | None, density: str) -> Response:
+    """Set the cookies for what was chosen. A default value deletes its cookie; no value keeps it."""
     if theme in THEMES:
         _set(answer, THEME_COOKIE, "" if theme == "auto" else theme)
+    if density in DENSITIES:
+        _set(answer, DENSITY_COOKIE, "" if density == DENSITIES[0] else density)
     if zone is not None:
         _set(answer, ZONE_COOKIE, zone)
     return answer

@@ -28,7 +28,7 @@ def preferences_page(request: PageRequest) -> Response:
 
 
 def save_preferences(request: PageRequest, form: Form) -> Response:
-    """Keep a theme, a zone or both; a field that was not sent stays as it is."""
+    """Keep what was chosen; a field that was not sent stays as it is."""
     zone = form.get("zone").strip() if form.has("zone") else None
     try:
         zone = known_zone(zone).key if zone else zone
@@ -36,7 +36,7 @@ def save_preferences(request: PageRequest, form: Form) -> Response:
         zones = preferences.all_zones()
         return request.render("preferences.html", 422, problem=f"Time zone: {error.message}", zones=zones)
     answer = request.redirect(own_page(form.get("to")), did="chosen")
-    return preferences.keep(answer, form.get("theme"), zone)
+    return preferences.keep(answer, form.get("theme"), zone, form.get("density"))
 
 
 def undo(request: PageRequest, form: Form) -> Response:

@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Scope
 
-from duetime.dashboard.filters import FILTERS, kind_class, took, visible
-from duetime.dashboard.preferences import theme_of
+from duetime.dashboard.filters import FILTERS, kind_class, kind_icon, took, visible
+from duetime.dashboard.preferences import density_of, theme_of
 from duetime.http.middleware import LOOPBACK, host_name
 from duetime.service.kind_spec import known_specs
 
@@ -59,12 +59,13 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {**FILTERS, "markdown": markdown}
-    environment.globals |= {"static": static_address, "took": took, "kind_class": kind_class}
+    environment.globals |= {"static": static_address, "took": took, "kind_class": kind_class, "kind_icon": kind_icon}
     return environment
 
 
 def render(scope: Scope, template: str, status: int = 200, **values: Any) -> Response:
-    text = templates().get_template(template).render({"theme": theme_of(scope), **values})
+    chosen = {"theme": theme_of(scope), "density": density_of(scope)}
+    text = templates().get_template(template).render({**chosen, **values})
     return HTMLResponse(text, status, {**HEADERS, "Referrer-Policy": referrer_policy(scope)})
 
 

@@ -98,6 +98,8 @@ class KindSpec:
     recipient."""
     colour: int = 0
     """Number of its colour in the dashboard, from 1 to 8; 0 lets the dashboard choose."""
+    icon: str = "page"
+    """Name of its icon in the dashboard."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

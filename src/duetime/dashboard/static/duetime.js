@@ -9,7 +9,8 @@
 //   <title> in a drawing    becomes a popover: under the pointer, on focus, on touch, with the link of an <a> or data-href;
 //                           data-href-label, there or around it, is the text of that link
 //   data-copy="text"        a button that copies the text; data-copy-of="id" the text of an element, data-copy-from="url" JSON
-//   data-row                a row that j and k move to; x selects it, o opens its first link
+//   data-row="key"          a row that j and k move to; x selects it, o opens it: its data-open, or else its first link. Rows
+//                           stay in place while somebody is on their list; without a key, the box or the run in it is one
 
 const page = document.documentElement;
 const form = document.getElementById("schedule-form");
@@ -98,11 +99,6 @@ let busy = false;
 let again = false;
 let took = 0;
 
-function busyHere() {
-  return document.querySelector("#chosen input:checked, #rows details[open], dialog[open]") !== null
-    || document.querySelector("#rows input:focus, #rows button:focus") !== null;
-}
-
 // A part of the page in which somebody writes stays as it is.
 function isEdited(part) {
   const fields = part.querySelectorAll("textarea, input:not([type=hidden], [type=checkbox], [type=radio])");
@@ -111,7 +107,7 @@ function isEdited(part) {
 
 async function refresh() {
   if (busy) { again = true; return; }
-  if (!live || document.hidden || busyHere()) return;
+  if (!live || document.hidden || document.querySelector("dialog[open]")) return;
   busy = true;
   const began = performance.now();
   try {
@@ -126,21 +122,111 @@ async function refresh() {
 }
 
 function place(fresh) {
-  if (busyHere()) return;
+  if (document.querySelector("dialog[open]")) return;
   for (const old of document.querySelectorAll("[data-live][id]")) {
     const next = fresh.getElementById(old.id), card = old.closest("section");
     if (card) card.hidden = !next; // a section that the page no longer has would stay as it was
-    if (!next || next.innerHTML === seen.get(old.id) || isEdited(old)) continue;
-    const open = [...old.querySelectorAll("details[open][id]")].map((each) => each.id);
-    const focus = old.contains(document.activeElement) ? [...old.querySelectorAll("a, button")].indexOf(document.activeElement) : -1;
-    seen.set(old.id, next.innerHTML);
-    old.replaceChildren(...next.childNodes);
-    enhance(old);
-    for (const id of open) document.getElementById(id)?.setAttribute("open", "");
-    if (focus >= 0) old.querySelectorAll("a, button")[focus]?.focus();
+    if (!next || isEdited(old)) continue;
+    if (isHeld(old)) hold(old, next);
+    else if (still(next) !== seen.get(old.id)) replace(old, next);
   }
   tick();
 }
+
+// Times that tick differ at every look and are no news.
+const still = (part) => part.innerHTML.replace(/(<time [^>]*ticks[^>]*>)[^<]*/g, "$1");
+
+function replace(old, next) {
+  seen.set(old.id, still(next));
+  regionOf(old).querySelector("button.changes")?.remove();
+  keeping(old, () => old.replaceChildren(...next.childNodes));
+  offerChoice();
+}
+
+// Changes a part of the page and keeps what is open, selected and focused in it.
+function keeping(part, change) {
+  const open = [...part.querySelectorAll("details[open][id]")].map((each) => each.id);
+  const ticked = new Set([...part.querySelectorAll("input:checked")].map((box) => box.name + box.value));
+  const row = part.querySelector(".at-row"), rowKey = row && keyOf(row);
+  const focused = part.contains(document.activeElement) ? document.activeElement : null;
+  const key = part.contains(focused?.closest("[data-row]")) ? keyOf(focused.closest("[data-row]")) : null;
+  const places = () => [...((key !== null && rowsByKey(part).get(key)) || part).querySelectorAll("a, button, input, summary")];
+  const at = focused ? places().indexOf(focused) : -1;
+  change();
+  enhance(part);
+  if (row) rowsByKey(part).get(rowKey)?.classList.add("at-row");
+  for (const id of open) byId(id)?.setAttribute("open", "");
+  if (ticked.size) for (const box of part.querySelectorAll("input[type=checkbox]")) box.checked = ticked.has(box.name + box.value);
+  if (ticked.size) countSelected();
+  if (at >= 0) places()[at]?.focus({ preventScroll: true });
+}
+
+// -- lists that hold still ------------------------------------------------------------------------------------------
+// While the pointer or the keyboard is on a list, or a row is selected, no row moves, appears or disappears: only what is
+// in the rows is renewed, and a button applies the rest.
+
+const HOLDING = ":focus-visible, [data-row] input:checked, details.actions-menu[open]";
+const regionOf = (part) => part.closest("section") ?? part;
+const written = new WeakMap(); // what the server wrote into a cell, some of which this script has changed since
+
+function isHeld(part) {
+  const region = regionOf(part);
+  return part.querySelector("[data-row]") !== null && (region.matches(":hover") || region.querySelector(HOLDING) !== null);
+}
+
+function keyOf(row) {
+  const link = row.querySelector("a[href^='/runs/']") ?? row.querySelector("a");
+  const time = link?.matches("[href^='/runs/']") ? "" : row.querySelector("time")?.dateTime;
+  return row.dataset.row || row.querySelector("input[type=checkbox]")?.value || `${link?.getAttribute("href")} ${time ?? ""}`;
+}
+
+const rowsByKey = (part) => new Map([...part.querySelectorAll("[data-row]")].map((row) => [keyOf(row), row]));
+
+function hold(old, next) {
+  const before = rowsByKey(old), after = rowsByKey(next), places = [...before.keys()];
+  for (const [key, row] of before) {
+    row.classList.toggle("gone", !after.has(key));
+    if (after.has(key)) renew(row, after.get(key));
+  }
+  const kept = [...after.keys()].filter((key) => before.has(key)).map((key) => places.indexOf(key));
+  const number = before.size + after.size - kept.length - inOrder(kept); // gone, new, and moved past others
+  seen.delete(old.id);
+  offer(old, next, number);
+}
+
+function inOrder(numbers) {
+  const best = numbers.map(() => 1);
+  numbers.forEach((each, at) => { for (let before = 0; before < at; before++) if (numbers[before] < each) best[at] = Math.max(best[at], best[before] + 1); });
+  return Math.max(0, ...best);
+}
+
+function renew(row, next) {
+  if (row.querySelector(":active, details.actions-menu[open]")) return; // a click would miss what it was meant for
+  row.className = [next.className, ...["at-row"].filter((name) => row.classList.contains(name))].join(" ");
+  [...next.children].forEach((cell, at) => {
+    const own = row.children[at], text = still(cell);
+    if (!own || written.get(own) === text) return;
+    written.set(own, text);
+    if (still(own) !== text) keeping(own, () => own.replaceChildren(...cell.cloneNode(true).childNodes));
+  });
+}
+
+function offer(part, next, number) {
+  const region = regionOf(part);
+  const button = region.querySelector("button.changes") ?? make("button", { type: "button", class: "changes", "data-key": "r", "data-command": "Apply the changes to the list", title: "Rows stay in place while you are on the list. Apply: r" });
+  if (!number) { button.remove(); return; }
+  button.textContent = number === 1 ? "1 change" : `${number} changes`;
+  button.onclick = (event) => {
+    replace(part, next);
+    if (!event.detail) opener(currentRow() ?? part.querySelector("[data-row]"))?.focus();
+  };
+  if (!button.isConnected) (region.querySelector(".tools") ?? region).append(button);
+}
+
+// As soon as nobody is on a list any more, it catches up.
+for (const name of ["pointerover", "focusin"]) document.addEventListener(name, () => {
+  if (document.querySelector("button.changes") && ![...document.querySelectorAll("[data-live]")].some(isHeld)) soon();
+});
 
 function soon() {
   if (!due) due = setTimeout(() => { due = 0; refresh(); }, Math.max(PAUSE, SHARE * took));
@@ -224,7 +310,7 @@ afterPaint(follow);
 
 // -- selecting rows -------------------------------------------------------------------------------------------------
 
-const boxes = () => [...document.querySelectorAll("#rows input[type=checkbox]:not(#choose-all)")];
+const boxes = () => [...document.querySelectorAll("#chosen [data-row] input[type=checkbox]")];
 
 function countSelected() {
   const chosen = boxes().filter((box) => box.checked).length;
@@ -407,48 +493,81 @@ if (document.querySelector("svg title, [data-live]")) {
 
 // -- the command palette --------------------------------------------------------------------------------------------
 
-const FOUND = 8;
+// Actions of this page come first, then pages whose name begins so, schedules and runs, and what is only similar to what
+// was typed; messages about runs, which repeat the names of schedules, come last.
+
+const FITS = ["begins", "contains", "similar"];
+const RANKS = { action: [0, 0, 5], page: [1, 3, 6], exact: 2, similar: 5, late: 7 };
 let palette = null;
+let answer = { text: "", results: [] }; // of the server
+let asking = null;
+let chosen = false; // by the arrow keys
 
 function commands() {
-  const links = [...document.querySelectorAll("#pages a, #menu ul a, header .button.primary, .tabs a[data-command]")];
-  const pages = links.map((each) => ({ label: each.dataset.command ?? `Go to ${each.querySelector("span:not(.badge)")?.textContent ?? each.textContent.trim()}`, keys: each.dataset.key, go: each.href }));
   const seen = new Set();
-  const actions = (where) => [...document.querySelectorAll(where)]
-    .filter((each) => !each.closest("#rows") && !seen.has(each.dataset.command) && seen.add(each.dataset.command))
-    .map((each) => ({ label: each.dataset.command, keys: each.dataset.key, run: () => each.click() }));
-  const help = { label: "Show keyboard shortcuts", keys: "?", run: showKeys };
-  return [...pages, ...actions("main [data-command]"), help, ...actions("header [data-command]:not(a)")];
+  const buttons = (where, rank) => [...document.querySelectorAll(where)]
+    .filter((each) => !each.closest("[data-row]") && !seen.has(each.dataset.command) && seen.add(each.dataset.command))
+    .map((each) => ({ label: each.dataset.command, rank, keys: each.dataset.key, run: () => each.click() }));
+  const links = [...document.querySelectorAll("#pages a, #menu ul a, header .button.primary, .tabs a[data-command]")];
+  const pages = links.map((each) => ({ label: each.dataset.command ?? `Go to ${each.querySelector("span:not(.badge)")?.textContent ?? each.textContent.trim()}`, rank: "page", keys: each.dataset.key, go: each.href }));
+  const help = { label: "Show keyboard shortcuts", rank: "page", keys: "?", run: showKeys };
+  return [...buttons("main [data-command]", "action"), ...pages, help, ...buttons("header [data-command]:not(a)", "page")];
 }
 
-const matches = (label, words) => words.every((word) => label.toLowerCase().includes(word));
+const wordsOf = (text) => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
 
-function openPalette(event) {
+function fit(label, text) {
+  const parts = wordsOf(label), words = wordsOf(text);
+  if (words.every((word) => parts.some((part) => part.startsWith(word)))) return "begins";
+  if (words.every((word) => label.toLowerCase().includes(word))) return "contains";
+  return words.every((word) => parts.some((part) => isNear(word, part))) ? "similar" : null;
+}
+
+// One letter wrong, missing or too many, or two exchanged, in a word or in its beginning.
+function isNear(word, part) {
+  return part.startsWith(word) || (word.length > 2 && [-1, 0, 1].some((more) => hasOneMistake(word, part.slice(0, word.length + more))));
+}
+
+function hasOneMistake(word, part) {
+  let start = 0, end = 0;
+  while (start < word.length && word[start] === part[start]) start++;
+  while (end < Math.min(word.length, part.length) - start && word.at(-1 - end) === part.at(-1 - end)) end++;
+  const one = word.slice(start, word.length - end), other = part.slice(start, part.length - end);
+  return Math.max(one.length, other.length) <= 1 || (one.length === 2 && one === [...other].reverse().join(""));
+}
+
+function openPalette(event, text = "") {
   event?.preventDefault();
   if (!palette) buildPalette();
   if (palette.open) return;
-  palette.querySelector("input").value = "";
+  closeMenus();
   palette.showModal();
-  listCommands("");
+  const input = palette.querySelector("input");
+  input.value = text;
+  input.dispatchEvent(new Event("input"));
 }
 
 function buildPalette() {
-  const input = make("input", { type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "palette-list", "aria-label": "Search pages, schedules and actions", placeholder: "Go to a page, a schedule or an action…", autocomplete: "off", spellcheck: "false" });
+  const input = make("input", { type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "palette-list", "aria-label": "Search actions, schedules, runs and pages", placeholder: "An action, a schedule, a run’s number or a page…", autocomplete: "off", spellcheck: "false" });
   const list = make("ul", { id: "palette-list", role: "listbox", "aria-label": "Results" });
   palette = make("dialog", { class: "palette", "aria-label": "Command palette" }, input, list);
   document.body.append(palette);
   let typed = 0;
   input.addEventListener("input", () => {
-    listCommands(input.value);
     clearTimeout(typed);
-    typed = setTimeout(() => findSchedules(input.value), 150);
+    chosen = false;
+    listOptions();
+    asking = input.value.trim() ? new Promise((done) => { typed = setTimeout(() => done(ask(input.value)), 120); }) : null;
   });
-  input.addEventListener("keydown", (event) => {
+  input.addEventListener("keydown", async (event) => {
     const options = [...list.children];
     const at = options.findIndex((each) => each.ariaSelected === "true");
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step && options.length) { event.preventDefault(); choose(options[(at + step + options.length) % options.length]); }
-    if (event.key === "Enter") { event.preventDefault(); options[Math.max(at, 0)]?.click(); }
+    if (step && options.length) { event.preventDefault(); chosen = true; choose(options[(at + step + options.length) % options.length]); }
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    if (!chosen && answer.text !== input.value && !options[at]?.matches(".sure")) await asking; // the best may be still to come
+    list.querySelector("[aria-selected=true]")?.click();
   });
   palette.addEventListener("click", (event) => { if (event.target === palette) palette.close(); });
 }
@@ -460,62 +579,63 @@ function choose(option) {
   option?.scrollIntoView({ block: "nearest" });
 }
 
-function option({ label, keys, go, run, detail }) {
-  const list = byId("palette-list");
-  const made = make("li", { role: "option", id: `option-${list.children.length}`, "aria-selected": "false" }, make("span", {}, label));
+function option({ label, keys, go, run, detail, place }, at) {
+  const made = make("li", { role: "option", id: `option-${at}`, "aria-selected": "false", class: place < 2 ? "sure" : null }, make("span", {}, label));
   if (detail) made.append(make("span", { class: "faint" }, detail));
   if (keys) made.append(make("span", { class: "keys" }, ...keys.split(" ").map((key) => make("kbd", {}, key))));
   made.addEventListener("click", () => { palette.close(); if (go) location.assign(go); else run(); });
   made.addEventListener("pointermove", () => { if (made.ariaSelected !== "true") choose(made); });
-  list.append(made);
+  return made;
 }
 
-function listCommands(text) {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  byId("palette-list").replaceChildren();
-  for (const each of commands().filter((each) => matches(each.label, words))) option(each);
-  if (text.trim()) option({ label: `Search schedules for “${text.trim()}”`, go: `/schedules?view=all&text=${encodeURIComponent(text.trim())}` });
-  choose(byId("palette-list").firstElementChild);
+function listOptions() {
+  const text = palette.querySelector("input").value.trim(), list = byId("palette-list");
+  const own = commands().map((each) => ({ ...each, place: RANKS[each.rank][FITS.indexOf(fit(each.label, text))] })).filter((each) => each.place !== undefined);
+  const found = answer.text.trim() === text ? answer.results.map((each) => ({ ...each, go: each.address, place: RANKS[each.rank] })) : [];
+  const search = { label: `List schedules with “${text}” in their name`, go: `/schedules?view=all&text=${encodeURIComponent(text)}`, place: 8 };
+  const all = [...own, ...found, ...(text ? [search] : [])];
+  if (text) all.sort((one, other) => one.place - other.place);
+  const before = chosen ? list.querySelector("[aria-selected=true]")?.textContent : null;
+  list.replaceChildren(...all.map(option));
+  choose([...list.children].find((each) => each.textContent === before) ?? list.firstElementChild);
 }
 
-async function findSchedules(text) {
-  if (!text.trim()) return;
+async function ask(text) {
   try {
-    const answer = await fetch(`/api/v1/schedules?limit=${FOUND}&text=${encodeURIComponent(text.trim())}`, { credentials: "same-origin", headers: { Accept: "application/json" } });
-    if (!answer.ok) return;
-    const found = (await answer.json()).schedules;
-    if (palette.querySelector("input").value !== text) return;
-    for (const each of found) option({ label: each.name, detail: `${each.kind} · ${each.reads_as}`, go: `/schedules/${encodeURIComponent(each.id)}` });
-    const list = byId("palette-list");
-    const first = [...list.children].slice(-found.length);
-    if (found.length) { list.prepend(...first); choose(list.firstElementChild); }
-    [...list.children].forEach((each, index) => { each.id = `option-${index}`; });
+    const reply = await fetch(`/find?text=${encodeURIComponent(text.trim())}`, { credentials: "same-origin", headers: { Accept: "application/json" } });
+    if (!reply.ok || palette.querySelector("input").value !== text) return;
+    answer = { text, results: (await reply.json()).results };
+    listOptions();
   } catch { /* the commands remain */ }
 }
+
+// The box in the header is another way to open it.
+byId("finder")?.addEventListener("input", (event) => { openPalette(null, event.target.value); event.target.value = ""; });
 
 // -- shortcuts ------------------------------------------------------------------------------------------------------
 
 let keyed = ""; // the first key of two
 let keyedAt = 0;
-let row = -1;
 
-function rows() { return [...document.querySelectorAll("[data-row]")]; }
+const rows = () => [...document.querySelectorAll("[data-row]")].filter((each) => each.checkVisibility());
+const currentRow = () => document.activeElement?.closest?.("[data-row]") ?? document.querySelector(".at-row");
+const opener = (row) => row?.querySelector("[data-open]") ?? row?.querySelector("a.name, a.outcome, a");
 
 function moveRow(step) {
   const among = rows();
-  if (!among.length) return;
-  among[row]?.classList.remove("at-row");
-  row = Math.min(Math.max(row + step, 0), among.length - 1);
-  among[row].classList.add("at-row");
-  among[row].scrollIntoView({ block: "nearest" });
-  among[row].querySelector("a.name, a")?.focus({ preventScroll: true });
+  const next = among[Math.min(Math.max(among.indexOf(currentRow()) + step, 0), among.length - 1)];
+  if (!next) return;
+  document.querySelector(".at-row")?.classList.remove("at-row");
+  next.classList.add("at-row");
+  next.scrollIntoView({ block: "nearest" });
+  opener(next)?.focus({ preventScroll: true });
 }
 
 const ROW_KEYS = {
   j: () => moveRow(1),
   k: () => moveRow(-1),
-  x: () => { const box = rows()[row]?.querySelector("input[type=checkbox]"); if (box) { box.click(); rows()[row].querySelector("a.name, a")?.focus(); } },
-  o: () => rows()[row]?.querySelector("a.name, a")?.click(),
+  x: () => currentRow()?.querySelector("input[type=checkbox]")?.click(),
+  o: () => opener(currentRow())?.click(),
 };
 
 async function showKeys() {
@@ -555,6 +675,12 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, dialog[open]")) return;
   if (!byId("pages")) return;
   if (event.key === "?") { event.preventDefault(); showKeys(); return; }
+  if (event.key === "/") {
+    const filter = [...document.querySelectorAll("main input[type=search]")].find((each) => each.checkVisibility());
+    event.preventDefault();
+    if (filter) press(filter); else openPalette();
+    return;
+  }
   const pair = keyed && Date.now() - keyedAt < 1500 ? `${keyed} ${event.key}` : event.key;
   keyed = "";
   const target = document.querySelector(`[data-key="${CSS.escape(pair)}"]`);
@@ -603,18 +729,15 @@ if (form && preview) {
   });
 }
 
-// -- dead letters: buttons that act on a selection wait for one ------------------------------------------------------
+// -- buttons that act on a selection wait for one -------------------------------------------------------------------
 
-const needing = document.querySelectorAll("[data-needs-choice]");
 function offerChoice() {
-  const none = document.querySelector("#rows input:checked") === null;
-  for (const button of needing) button.disabled = none;
+  const none = document.querySelector("#chosen [data-row] input:checked") === null;
+  for (const button of document.querySelectorAll("[data-needs-choice]")) button.disabled = none;
 }
-if (needing.length) {
-  offerChoice();
-  document.getElementById("chosen").addEventListener("change", offerChoice);
-  addEventListener("pageshow", offerChoice);
-}
+offerChoice();
+byId("chosen")?.addEventListener("change", offerChoice);
+addEventListener("pageshow", offerChoice);
 
 // -- new and edit: presets, a date picker, and the arguments of the chosen task ----------------------------------------
 

@@ -24,4 +24,5 @@ SPEC = KindSpec(
     text="task",
     recipient="task",
     colour=1,
+    icon="task",
 )

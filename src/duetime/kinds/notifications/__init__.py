@@ -37,4 +37,5 @@ SPEC = KindSpec(
     five_cron_fields=True,
     recipient="topic",
     colour=3,
+    icon="bell",
 )

@@ -164,7 +164,8 @@ def _grouped(messages: Sequence[dict[str, Any]]) -> list[MessageGroup]:
 
 
 def change_inbox(request: PageRequest, form: Form) -> Response:
-    """Mark messages as read, resolve or reopen them; `all` marks everything as read."""
+    """Mark messages as read, resolve or reopen them: those of one row, or those that were selected. `all` marks
+    everything as read."""
     back = form.back(*PLACE)
     if form.get("all"):
         number = mark_messages(request.call, MarkMessages(everything=True)).value
@@ -173,7 +174,10 @@ def change_inbox(request: PageRequest, form: Form) -> Response:
     mark: Mark | None = next((each for each in get_args(Mark) if each == action), None)
     if mark is None:
         raise refuse("invalid", "choose what to do: mark as read, resolve or reopen")
-    ids = [id for text in key.split(",") if (id := whole_number(text, 18)) is not None]
+    texts = (key or ",".join(form.all("id"))).split(",")
+    ids = [id for text in texts if (id := whole_number(text, 18)) is not None]
+    if not ids:
+        return request.redirect("/inbox", **back, did="nothing")
     number = mark_messages(request.call, MarkMessages(ids=ids, mark=mark)).value
     return request.redirect("/inbox", **back, did=_DONE[mark], number=number)
 

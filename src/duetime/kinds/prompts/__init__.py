@@ -34,4 +34,5 @@ SPEC = KindSpec(
     text="prompt",
     recipient="agent",
     colour=2,
+    icon="prompt",
 )

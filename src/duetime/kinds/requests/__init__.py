@@ -18,4 +18,5 @@ SPEC = KindSpec(
     outcome="duetime.kinds.requests.kind:outcome_of",
     text="url",
     colour=4,
+    icon="web",
 )

@@ -1,0 +1,335 @@
+"""Lists that hold still, one line for each row, keys on every list, and what the command palette puts first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect
+
+from duetime.api import Duetime
+from duetime.app import build
+from duetime.engine.clock import DAY, SystemClock
+from duetime.engine.policy.follow_ups import MESSAGE_KEY
+from duetime.settings import Settings
+from tests.support.agents import Served, serving
+from tests.support.chromium import BEYOND, PHONE, ZONE, Complaints, address, chromium, sign_in
+from tests.support.drafts import every, once
+from tests.support.lively import TASKS, lively
+
+SCREEN: ViewportSize = {"width": 1440, "height": 900}
+CALENDAR = "Sync the family calendar"
+LISTS = {
+    "/schedules": "#rows [data-row]",
+    "/inbox": "#arrived [data-row]",
+    "/dead-letters": "#rows [data-row]",
+    "/settings/events": "#events [data-row]",
+    "/": "#attention [data-row]",
+}
+"""Every list that has an address of its own, and its rows."""
+ON_SCREEN = """
+rows => rows.map(each => each.getBoundingClientRect()).filter(box => box.top >= 0 && box.bottom <= innerHeight).length
+"""
+HEIGHTS = "rows => rows.map(each => each.getBoundingClientRect().height)"
+TOPMOST = """
+each => { const box = each.getBoundingClientRect();
+  return each.contains(document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2)) }
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server on which much has failed, with more schedules than a screen holds, and with events."""
+    folder = tmp_path_factory.mktemp("lists")
+    lively(folder / "my.db", hours=20, outage=True)
+    room = build(Settings(db=str(folder / "my.db")), tasks=False)
+    now = SystemClock().now()
+    room.store.create([every(DAY, now, owner="local", name=f"Nightly {number:02}") for number in range(45)])
+    told = {"kind": "notification", "owner": "local", "payload": '{"message": "It failed.", "topic": "me"}'}
+    for number in range(3):
+        room.store.create([once(now, **told, name=f"{CALENDAR} failed", key=f"{MESSAGE_KEY}{number}.1")])
+    room.close()
+    with Duetime(str(folder / "my.db")) as duetime:
+        for name in ("deploy.done", "door.opened", "door.closed"):
+            duetime.emit(name, {"by": "a test"})
+    (folder / "household.py").write_text(TASKS)
+    with serving(folder, "--tasks", "household.py") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser, served: Served) -> Iterator[BrowserContext]:
+    with browser.new_context(viewport=SCREEN, timezone_id=ZONE, locale="en-GB") as opened:
+        page = opened.new_page()
+        sign_in(page, served)
+        page.close()
+        yield opened
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    complaints = Complaints(context)
+    opened = context.new_page()
+    yield opened
+    opened.close()
+    assert complaints.found == []
+
+
+@pytest.fixture
+def duetime(served: Served) -> Iterator[Duetime]:
+    with Duetime(str(served.folder / "my.db")) as opened:
+        yield opened
+
+
+def names(page: Page) -> Locator:
+    return page.locator("#rows a.name")
+
+
+def listed(duetime: Duetime, page: Page, served: Served, group: str) -> list[str]:
+    """Create five schedules, open the list of them, soonest first, and return their ids."""
+    prompts = [
+        duetime.prompt("Say hello", agent="inbox", name=f"{group} {number}", at=f"in {number + 5} days")
+        for number in range(5)
+    ]
+    page.goto(address(served, f"/schedules?text={group}"))
+    expect(page.locator("#pulse")).to_have_text("Live")
+    expect(names(page)).to_have_text([f"{group} {number}" for number in range(5)])
+    return [each.id for each in prompts]
+
+
+# -- rows that stay in place ----------------------------------------------------------------------------------------
+
+
+def test_no_row_moves_under_the_pointer(page: Page, served: Served, duetime: Duetime) -> None:
+    ids = listed(duetime, page, served, "Pointed")
+    names(page).nth(3).hover()
+    duetime.edit(ids[4], at="in 1 day")
+    duetime.edit(ids[1], name="Pointed, renamed")
+    changes = page.get_by_role("button", name="1 change", exact=True)
+    expect(changes).to_be_visible()
+    expect(names(page), "cells follow, the order does not").to_have_text(
+        ["Pointed 0", "Pointed, renamed", "Pointed 2", "Pointed 3", "Pointed 4"]
+    )
+    expect(page.locator("#rows tr", has_text="Pointed 4")).to_contain_text("in 23 h")
+    duetime.delete(ids[2])
+    expect(page.get_by_role("button", name="2 changes", exact=True)).to_be_visible()
+    expect(page.locator("#rows tr.gone")).to_contain_text("Pointed 2")
+    page.get_by_role("button", name="2 changes", exact=True).click()
+    expect(names(page)).to_have_text(["Pointed 4", "Pointed 0", "Pointed, renamed", "Pointed 3"])
+    expect(page.locator("button.changes")).to_have_count(0)
+    names(page).nth(3).hover()
+    duetime.edit(ids[0], at="in 20 days")
+    expect(changes).to_be_visible()
+    page.mouse.move(5, 5)
+    expect(names(page), "nobody is there any more").to_have_text(
+        ["Pointed 4", "Pointed, renamed", "Pointed 3", "Pointed 0"]
+    )
+
+
+def test_no_row_moves_under_the_keyboard_and_a_key_applies_what_waits(
+    page: Page, served: Served, duetime: Duetime
+) -> None:
+    ids = listed(duetime, page, served, "Focused")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(names(page).nth(1)).to_be_focused()
+    duetime.edit(ids[4], at="in 1 day")
+    expect(page.get_by_role("button", name="1 change", exact=True)).to_be_visible()
+    expect(names(page).nth(1), "and it keeps the focus").to_be_focused()
+    page.keyboard.press("r")
+    expect(names(page)).to_have_text(["Focused 4", "Focused 0", "Focused 1", "Focused 2", "Focused 3"])
+    expect(names(page).nth(2), "the focus is on the same schedule").to_be_focused()
+    page.keyboard.press("k")
+    expect(names(page).nth(1)).to_be_focused()
+
+
+def test_a_selection_survives_what_happens(page: Page, served: Served, duetime: Duetime) -> None:
+    ids = listed(duetime, page, served, "Chosen")
+    page.get_by_label("Select Chosen 2").check()
+    page.mouse.move(5, 5)
+    duetime.edit(ids[4], at="in 1 day")
+    expect(page.get_by_role("button", name="1 change", exact=True)).to_be_visible()
+    page.get_by_role("button", name="1 change", exact=True).click()
+    expect(names(page).first).to_have_text("Chosen 4")
+    expect(page.get_by_label("Select Chosen 2")).to_be_checked()
+    expect(page.get_by_text("1 selected")).to_be_visible()
+
+
+# -- density --------------------------------------------------------------------------------------------------------
+
+
+def test_a_screen_has_twenty_rows_unless_comfortable_ones_were_chosen(page: Page, served: Served) -> None:
+    rows = page.locator("#rows tbody tr")
+    page.goto(address(served, "/schedules"))
+    assert rows.evaluate_all(ON_SCREEN) >= 20
+    page.locator("#menu summary").click()
+    page.get_by_role("button", name="Comfortable").click()
+    expect(page.locator("html")).to_have_attribute("data-density", "comfortable")
+    assert rows.evaluate_all(ON_SCREEN) < 20
+    page.goto(address(served, "/preferences"))
+    page.get_by_label("Compact").check()
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("html[data-density]")).to_have_count(0)
+    for path, rows_there in LISTS.items():
+        page.goto(address(served, path))
+        if path != "/":
+            assert max(page.locator(rows_there).evaluate_all(HEIGHTS)) <= 36, f"one line each in {path}"
+    page.goto(address(served, f"/schedules?text={CALENDAR}"))
+    names(page).first.click()
+    assert max(page.locator("#history [data-row]").evaluate_all(HEIGHTS)) <= 36
+
+
+def test_lists_fit_a_phone(browser: Browser, context: BrowserContext, served: Served) -> None:
+    with browser.new_context(storage_state=context.storage_state(), viewport=PHONE, timezone_id=ZONE) as own:
+        page = own.new_page()
+        for path, rows in LISTS.items():
+            page.goto(address(served, path))
+            expect(page.locator(rows).first).to_be_visible()
+            assert page.evaluate(BEYOND) <= 0, path
+        page.goto(address(served, "/inbox"))
+        page.locator("#arrived [data-row] input").first.check()
+        expect(page.get_by_role("group", name="Actions on the selected messages")).to_be_in_viewport()
+
+
+def test_the_actions_on_a_selection_stay_on_the_screen(page: Page, served: Served) -> None:
+    page.goto(address(served, "/schedules"))
+    page.locator("#rows tbody input").first.check()
+    pause = page.get_by_role("group", name="Actions on the selected schedules").get_by_role("button", name="Pause")
+    page.mouse.wheel(0, 1200)
+    page.wait_for_function("scrollY > 300")
+    expect(pause).to_be_in_viewport()
+    assert pause.evaluate(TOPMOST), "and nothing lies above it"
+    page.keyboard.press("Escape")
+    for _ in range(30):
+        page.keyboard.press("j")
+    focused = page.locator("#rows a.name:focus")
+    expect(focused).to_be_in_viewport()
+    assert focused.evaluate(TOPMOST)
+    for _ in range(28):
+        page.keyboard.press("k")
+    assert focused.evaluate(TOPMOST), "the bars at the top do not cover the row either"
+
+
+# -- keys -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_keys_move_along_every_list(page: Page, served: Served, path: str) -> None:
+    page.goto(address(served, path))
+    rows = page.locator(LISTS[path])
+    expect(rows.nth(1)).to_be_visible()
+    place = page.locator("[data-row]").evaluate_all("(all, first) => all.indexOf(first)", rows.first.element_handle())
+    for key in ["j"] * (place + 2) + ["k"]:
+        page.keyboard.press(key)
+    expect(page.locator(".at-row")).to_have_count(1)
+    expect(rows.first).to_have_class(re.compile("at-row"))
+    assert rows.first.evaluate("each => each.contains(document.activeElement)"), "Enter works as well"
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", "and it can be seen"
+    boxes = rows.first.locator("input[type=checkbox]")
+    if boxes.count():
+        for checked in (True, False):
+            page.keyboard.press("x")
+            expect(boxes.first).to_be_checked(checked=checked)
+    details = rows.first.locator("summary[data-open]")
+    page.keyboard.press("o")
+    if details.count():
+        expect(rows.first.locator("details").first).to_have_attribute("open", "")
+    else:
+        expect(page).to_have_url(re.compile("/(schedules|runs)/"))
+
+
+def test_keys_move_along_the_runs_of_a_schedule(page: Page, served: Served) -> None:
+    page.goto(address(served, f"/schedules?text={CALENDAR}"))
+    names(page).first.click()
+    expect(page.locator("#history")).to_be_visible()
+    expect(page.locator("#pulse")).to_have_text("Live")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(page.locator("#history [data-row]").nth(1)).to_have_class(re.compile("at-row"))
+    page.keyboard.press("o")
+    expect(page).to_have_url(re.compile(r"/runs/\d+"))
+
+
+def test_messages_are_marked_by_keys(page: Page, served: Served) -> None:
+    page.goto(address(served, "/inbox?show=unread"))
+    number = page.locator("#arrived .message").count()
+    first = page.locator("#arrived .message:has(input)").first
+    first.locator("summary").first.focus()
+    page.keyboard.press("x")
+    bar = page.get_by_role("group", name="Actions on the selected messages")
+    bar.get_by_role("button", name="Mark as read").press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("marked as read")
+    expect(page.locator("#arrived .message")).to_have_count(number - 1)
+
+
+# -- the command palette --------------------------------------------------------------------------------------------
+
+
+def search(page: Page, text: str) -> Locator:
+    """Type into the palette, and return its options once the server has answered."""
+    if not page.locator("dialog.palette[open]").count():
+        page.keyboard.press("Control+k")
+    with page.expect_response(lambda reply: "/find?" in reply.url):
+        page.get_by_role("combobox", name=re.compile("Search actions")).fill(text)
+    return page.get_by_role("dialog", name="Command palette").get_by_role("option")
+
+
+def test_the_palette_puts_first_what_is_meant(page: Page, served: Served) -> None:
+    page.goto(address(served))
+    options = search(page, "sync")
+    expect(options.first).to_contain_text(CALENDAR)
+    expect(options.filter(has_text="failed").first, "messages about it are found").to_be_attached()
+    texts = options.all_inner_texts()
+    late = [at for at, text in enumerate(texts) if "failed" in text]
+    assert late and min(late) > max(at for at, text in enumerate(texts) if text.startswith(CALENDAR + "\n"))
+    short = str(re.search(r"\b[a-z]\d+\b", texts[0])[0])  # type: ignore[index]
+    expect(search(page, short).first).to_contain_text(CALENDAR)
+    expect(search(page, "sycn").first).to_contain_text(CALENDAR)
+    expect(search(page, "7").first).to_contain_text("Run 7")
+    expect(search(page, "timel").first).to_contain_text("Go to Timeline")
+    expect(search(page, "go to inbxo").first).to_contain_text("Go to Inbox")
+    page.get_by_role("combobox", name=re.compile("Search actions")).fill(short)
+    page.keyboard.press("Enter")  # before the server has answered
+    page.wait_for_url("**/schedules/*")
+    expect(page.get_by_role("heading", level=1)).to_have_text(CALENDAR)
+
+
+def test_the_actions_of_a_page_come_first(page: Page, served: Served) -> None:
+    page.goto(address(served, "/schedules?text=nightly"))
+    names(page).first.click()
+    page.keyboard.press("Control+k")
+    palette = page.get_by_role("dialog", name="Command palette")
+    expect(palette.get_by_role("option").first).to_have_text("Pause")
+    for typed in ("pause", "puase"):
+        expect(search(page, typed).first).to_have_text("Pause")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("Paused")
+
+
+def test_the_box_in_the_header_is_the_palette(page: Page, served: Served) -> None:
+    page.goto(address(served))
+    palette = page.get_by_role("dialog", name="Command palette")
+    box = page.locator("#finder")
+    box.click()
+    expect(palette).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(palette).to_be_hidden()
+    box.focus()
+    page.keyboard.type("calendar")
+    expect(palette.get_by_role("combobox")).to_have_value("calendar")
+    expect(palette.get_by_role("option").first).to_contain_text(CALENDAR)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Tab")
+    page.keyboard.press("/")
+    expect(palette, "this page has no filter").to_be_visible()
+    page.keyboard.press("Escape")
+    page.goto(address(served, "/schedules"))
+    page.keyboard.press("/")
+    expect(page.get_by_label("Part of the name")).to_be_focused()
