@@ -106,6 +106,7 @@ class App:
             runs_per_hour=Budget(limit, exempt) if limit else None,
             retention=self.settings.retention_days * DAY / SECOND or None,
             stored_bytes=self.settings.max_stored_bytes or None,
+            log_bytes=self.settings.max_log_bytes,
         )
         if not session:
             self.keep_heartbeat()

@@ -225,7 +225,7 @@ def test_a_child_that_starts_late_hears_of_later_deadlines_first() -> None:
     task = isolated.registry.get("add")
     assert task is not None
     work, now = make_work("add"), SystemClock().boottime()
-    asked = _request([(task, [2], {"b": 3}, True)], JobKind()._context(work), True)
+    asked = _request([(task, [2], {"b": 3}, True)], JobKind()._context(work), True, logs=False)
     assert answer_to(asked, now - 0.5, now + 30) == b'{"result": "5"}\n'
     assert answer_to(asked) == b"", "it is too late to begin"
 

@@ -7,15 +7,16 @@ from typing import Any
 
 from duetime.api.methods import Blocking, Opened, Steps, method, waits
 from duetime.api.types import Id, RunReport
-from duetime.api.values import find_run, history, run_of, runs_of, stop_runs, wait_for_run, wait_for_start
+from duetime.api.values import find_run, history, run_of, runs_of, stop_runs, wait_for, wait_for_run, wait_for_start
 from duetime.engine.store import RunQuery
-from duetime.service.answers import Incident, Message, Run
+from duetime.service.answers import Incident, Message, Run, RunLog
 from duetime.service.operations import dead_letters, inbox
 from duetime.service.operations.attention import ListAttention, MarkRuns, attention, mark_runs
 from duetime.service.operations.dead_letters import ChangeDeadLetters, Dismiss
 from duetime.service.operations.declaration import check_type
 from duetime.service.operations.history import deliveries_of, run_details
 from duetime.service.operations.inbox import Mark, Show
+from duetime.service.operations.logs import ReadLog, is_news, log_view, read_log
 from duetime.service.operations.run import RetryRun, RunAgain, Stop, retry, run_again, stop
 from duetime.service.options import Time
 from duetime.service.services import Call, pages_of
@@ -59,6 +60,18 @@ class Running:
         run = find_run(self._call, run_id)
         details = run_details(self._call, run)
         return RunReport({**details, "deliveries": deliveries_of(self._call, run)}.copy, self._call.zone)
+
+    @method
+    @waits
+    def log(
+        self: Opened, run_id: int, *, attempt: int | None = None, after: str | None = None, wait: float = 0
+    ) -> Steps[RunLog]:
+        """Return what a run has written. To follow it, repeat this with `after=log.next` and a `wait` in seconds until
+        `log.ended`."""
+        check_type("wait", wait, float, int)
+        request = ReadLog(run=run_id, attempt=attempt, after=after)
+        answer = yield from wait_for(lambda: read_log(self._call, request), is_news, wait)
+        return RunLog(log_view(self._call, answer.value).copy, self._call.zone)
 
     @method
     @waits

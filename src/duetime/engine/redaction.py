@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
@@ -256,6 +258,38 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     """Return the text without these values and those of this process, in whatever encoding it contains them, and
     without what looks like a credential."""
     return _redact(text, _with_known(secrets))
+
+
+_CLUES: Final = (
+    "auth", "cookie", "passw", "passphrase", "pwd", "secret", "token", "credential", "sig", "bearer", "basic",
+    "://", "eyj",
+)  # fmt: skip
+_KEYS: Final = [f"{word}{sign}key" for word in ("api", "access", "private", "signing") for sign in ("", " ", "_", "-")]
+"""Every match of a pattern begins with a name that contains one of them, in lower case."""
+
+
+def _has_clue(text: str) -> bool:
+    text = text.lower()
+    return any(clue in text for clue in _CLUES) or ("key" in text and any(key in text for key in _KEYS))
+
+
+def line_redactor(payload: str) -> Callable[[str], str]:
+    """Return a function that redacts many whole lines as `redacted` does, from the credentials of a payload. Only lines
+    with a clue and those after them are masked, because the patterns take long."""
+    credentials = _with_known(secrets_of(payload))
+
+    def redact(text: str) -> str:
+        text = _replace(text, _forms_in(text, credentials))
+        if not _has_clue(text):
+            return text
+        lines = text.split("\n")
+        clues = list(map(_has_clue, lines))
+        looked_at = [own or before for own, before in zip(clues, (False, *clues), strict=False)]
+        groups = groupby(zip(looked_at, lines, strict=True), key=itemgetter(0))
+        parts = [(masks, "\n".join(line for _, line in group)) for masks, group in groups]
+        return "\n".join(mask_text(part) if masks else part for masks, part in parts)
+
+    return redact
 
 
 def without_values(text: str, values: Iterable[str]) -> str:

@@ -33,7 +33,16 @@ from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.gates import GateGift
 from duetime.engine.policy.record import Finished, Receipt
 from duetime.engine.policy.rows import Draft, RunEvent
-from duetime.engine.store_interfaces import Events, Figures, Hooks, Incidents, Publication, Remotes, Revocations
+from duetime.engine.store_interfaces import (
+    Events,
+    Figures,
+    Hooks,
+    Incidents,
+    Logs,
+    Publication,
+    Remotes,
+    Revocations,
+)
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.engine.value_class import dataclass
 
@@ -207,7 +216,7 @@ class RunObserver(Protocol):
     def close(self) -> None: ...
 
 
-class Store(Remotes, Revocations, Publication, Figures, Incidents, Hooks, Events, Protocol):
+class Store(Remotes, Revocations, Publication, Figures, Incidents, Hooks, Events, Logs, Protocol):
     url: str
     known_schema: int  # the newest schema version that this code knows
     messenger: Messenger | None

@@ -369,3 +369,36 @@ def tally_of(run: Run, first: Instant | None) -> Tally:
 
 def _position(microseconds: int | None) -> int:
     return UNKNOWN if microseconds is None else bisect_left(BOUNDS, microseconds / SECOND)
+
+
+class LogPart(NamedTuple):
+    """Whole lines that an attempt of a run wrote, redacted."""
+
+    run: RunId
+    fence: int
+    """The fence of the claim: an attempt that was given back has the same number when it begins again."""
+    part: int
+    """How many bytes the attempt had written before."""
+    attempt: int
+    at: Instant
+    text: str
+
+    @property
+    def end(self) -> int:
+        return self.part + len(self.text.encode())
+
+
+class LogChange(NamedTuple):
+    """New parts of the log of an attempt. Those from `dropped_from` to `dropped_to` give way to them."""
+
+    parts: Sequence[LogPart]
+    dropped_from: int = 0
+    dropped_to: int = 0
+
+
+class Logs(Protocol):
+    def write_logs(self, changes: Sequence[LogChange]) -> None:
+        """* Write what runs wrote, of those that still have the fence of their claim."""
+
+    def logs(self, run: RunId, after: tuple[int, int], limit: int) -> list[LogPart]:
+        """Return the parts of a run's log after one that is given by its fence and its number, in their order."""

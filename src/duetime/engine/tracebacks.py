@@ -160,3 +160,15 @@ def frames_of(text: str) -> list[TraceFrame]:
         number, function = int(match["line"][:9]), match["function"] or ""
         frames.append(TraceFrame(match["file"], number, function, code, not is_library(match["file"])))
     return frames
+
+
+_FRAMES: Final = re.compile(
+    r'^[ \t|+-]*(?:Traceback \(most recent call last\):|File "[^"\n]*", line \d+.*(?:\n[ \t|]{4,}(?!File ").*)*)\n?',
+    re.MULTILINE,
+)
+
+
+def without_frames(text: str) -> str:
+    """Return a text without the frames of the tracebacks in it, which show source code and paths; their messages
+    stay."""
+    return _FRAMES.sub("", text) if '"' in text or "Traceback" in text else text

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
+from duetime.engine.encoding import TERMINAL_ESCAPES
+
 MOST_KEPT = 1024 * 1024
 """Bytes kept of a stream: half from the beginning, half from the end."""
 LONGEST_LINE = 4 * 1024 * 1024
 _LONGEST_WORD = 4096
 _SPACE = re.compile(rb"\s")
-_COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
 class OutputBuffer:
@@ -97,4 +98,4 @@ def _whole_words(head: bytearray, tail: bytearray) -> tuple[bytearray, bytearray
 
 
 def _readable(data: bytes | bytearray) -> str:
-    return _COLOURS.sub("", data.decode("utf-8", "replace"))
+    return TERMINAL_ESCAPES.sub("", data.decode("utf-8", "replace"))

@@ -196,11 +196,13 @@ class GuardedCommand(GuardedProcess):
 class GuardedCall(GuardedProcess):
     """A Python function in an interpreter of its own. Its module has a `main`, which `guard.py` calls."""
 
-    def __init__(self, module: str, request: bytes, lease: ChildLease, report: Sink) -> None:
+    def __init__(
+        self, module: str, request: bytes, lease: ChildLease, report: Sink, output: Sink | None = None
+    ) -> None:
         life_read, self._life = os.pipe()
         try:
             # -P keeps the directory of guard.py off the import path.
-            super().__init__(("-P",), "call", ProcessSpec((module,), request), lease, report, life_read)
+            super().__init__(("-P",), "call", ProcessSpec((module,), request, output), lease, report, life_read)
         except BaseException:
             os.close(self._life)
             raise

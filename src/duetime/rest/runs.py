@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from enum import Enum
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import Body, Path, Query
 from starlette.responses import JSONResponse, Response
 
 from duetime.engine.errors import NotFound
-from duetime.rest.dependencies import Caller, page_of, problems, router
+from duetime.rest.dependencies import Caller, Threads, page_of, problems, router
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import Asked, Given, Paged
 from duetime.rest.responses import AttentionShape, DealtShape, MarksShape, RunsShape
@@ -19,14 +21,17 @@ from duetime.service.operations.attention import ListAttention, MarkRuns, attent
 from duetime.service.operations.dead_letters import Action, ChangeDeadLetters, Dismiss, ListDeadLetters
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import History, ShowRun, run_details, run_views, show_run
+from duetime.service.operations.logs import ReadLog, is_news, log_view, read_log, read_on
 from duetime.service.operations.run import RetryRun, RunAgain, Stop, run_again, stop
 from duetime.service.operations.run import retry as retry_run
+from duetime.service.operations.waiting import await_result
 from duetime.service.services import Call
 from duetime.service.vocabulary import Page, Run
 from duetime.service.warnings import warning_facts
 
 AgainGiven: Any = model_of("AgainGiven", RunAgain, Given, "run_id")
 RunsAsked: Any = model_of("RunsAsked", History, Paged, "limit", "cursor")
+LogAsked: Any = model_of("LogAsked", ReadLog, Asked, "run_id")
 StopAsked: Any = model_of("StopAsked", Stop, Asked, "schedule", "run_id")
 DeadAsked: Any = model_of("DeadAsked", ListDeadLetters, Paged, "limit", "cursor")
 DeadGiven: Any = model_of("DeadGiven", ChangeDeadLetters, Given, "owner", "dismissed", "limit", "cursor")
@@ -72,6 +77,18 @@ def get(call: Caller, id: Id, query: Annotated[Asked, Query()]) -> Response:
     """Return one run with its input, its earlier attempts and the traceback of an exception."""
     call = call.in_zone(query.timezone)
     return JSONResponse(run_details(call, show_run(call, ShowRun(run=id)).value))
+
+
+@routes.get("/runs/{id}/log", response_model=answers.RunLog, responses=problems(404))
+async def log(call: Caller, id: Id, threads: Threads, query: Annotated[LogAsked, Query()]) -> Response:
+    """Return what a run has written. To follow it, repeat this with `after` and `wait_seconds` until it has `ended`."""
+    call, owner = call.in_zone(query.timezone), call.caller.owner
+    request, in_thread = request_of(ReadLog, query, run=id), partial(threads.run, owner)
+    with threads.waiting(owner) if request.wait_seconds else nullcontext():
+        first = await in_thread(partial(read_log, call, request))
+        look = lambda seen: in_thread(partial(read_on, call, request, seen))  # noqa: E731
+        answer = await await_result(first, look, is_news, request.wait_seconds)
+    return JSONResponse(log_view(call, answer.value))
 
 
 @routes.post("/runs/{id}/retry", status_code=202, response_model=answers.Run, responses=problems(404, 409))

@@ -286,6 +286,44 @@ class RunDetails(Run):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class LogLines(Value):
+    """Lines that an attempt of a run wrote at about the same time."""
+
+    attempt: int
+    """Its number, starting at 1."""
+    at: datetime
+    """When the first of them was written."""
+    text: str
+    """What a task printed and logged, what a program wrote, or what a request was answered: data, with *** in place of
+    credentials."""
+    left_out: int
+    """How many bytes before them are not kept."""
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class RunLog(Value):
+    """The log of a run, or what was added to it."""
+
+    run_id: int
+    """The run."""
+    status: str
+    """Its status."""
+    ended: bool
+    """Whether nothing will be added."""
+    log: list[LogLines]
+    """What it wrote, in order."""
+    next: str | None
+    """Give it as `after`, to read what is added from here on."""
+    more: bool
+    """Whether there is more already."""
+
+    @property
+    def text(self) -> str:
+        """All lines as one text."""
+        return "".join(each.text for each in self.log)
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
 class Message(Value):
     """A notification that was delivered."""
 

@@ -138,7 +138,10 @@ def environment_values(environment: Mapping[str, str] | None = None) -> dict[str
     return known
 
 
-_FROM_ZERO = ("drain", "max_runs_per_hour", "max_stored_bytes", "pause_after", "prompts_per_day", "max_connections")
+_FROM_ZERO = (
+    "drain", "max_runs_per_hour", "max_stored_bytes", "max_log_bytes", "pause_after",
+    "prompts_per_day", "max_connections",
+)  # fmt: skip
 _FROM_ONE = (
     "threads", "lease", "retention_days", "max_requests_at_once", "max_sessions", "max_streams", "max_watches",
     "max_connections_per_address",

@@ -59,6 +59,9 @@ class Settings:
     """Maximum size of one owner's schedules and results, including finished ones; 0 means no limit. Beyond it,
     nothing more can be created, and once an hour the owner's oldest finished runs are deleted until a tenth of it is
     free. The owner `local` has none."""
+    max_log_bytes: int = 64 * 1024
+    """Maximum size of the log that is kept of each attempt of a run: half from the beginning and half from the end of
+    what it writes; 0 keeps none."""
     max_depth: int = 3
     """How deeply the runs of agents may schedule further jobs, prompts and requests. Notifications are exempt."""
     host: str = "127.0.0.1"

@@ -61,6 +61,7 @@ from duetime.stores.record_and_claim import (
     settle,
     take,
 )
+from duetime.stores.run_logs import RunLogsMixin
 from duetime.stores.shared_commit import SharedCommit
 from duetime.stores.transaction import SOON, NeedsDecision, Taken, Transaction, is_soon
 from duetime.stores.trim import TrimMixin
@@ -114,7 +115,7 @@ def _to_created(rows: NewRows) -> Creation:
     return created
 
 
-class BaseStore(ReadsMixin, TrimMixin, EventsMixin, HooksMixin, Store, ABC):
+class BaseStore(ReadsMixin, TrimMixin, EventsMixin, HooksMixin, RunLogsMixin, Store, ABC):
     """The part of the store contract that does not depend on the database."""
 
     writes_overlap = False

@@ -70,6 +70,7 @@ def apply_further(
             tx.send("insert_tombstone", *each)
         elif isinstance(each, InputsGone):
             tx.send("forget_inputs", each.schedule)
+            tx.send("delete_logs_of_schedule", each.schedule)
             _forget_in_callbacks(tx, each.schedule)
         else:
             tx.send("delete_tombstone", each.schedule)

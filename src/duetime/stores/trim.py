@@ -81,6 +81,6 @@ class TrimMixin(RecordsMixin):
             if not deleted:
                 deleted, size = delete_oldest_events(tx, owner, limit)
             if not deleted:
-                deleted = len(tx.rows("forget_attempts", owner))
+                deleted = len(tx.rows("forget_attempts", owner)) + len(tx.rows("forget_logs", owner))
             tx.rows("add_stored_bytes", owner, -size)
         return deleted

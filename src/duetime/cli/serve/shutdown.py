@@ -107,6 +107,8 @@ def log_to(path: str | None, *, verbose: bool = False, live: bool = False) -> No
     if live and not verbose and path is None:
         handler.addFilter(lambda record: not is_failure_of_a_run(record))
     format_the_last_resort()
+    if not logging.root.handlers:  # nothing writes these records, but they are in the logs of runs
+        logging.root.setLevel(logging.INFO)
     for name in ("duetime", "uvicorn", "mcp", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]

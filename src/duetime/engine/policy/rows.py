@@ -279,7 +279,7 @@ class TombstoneGone(NamedTuple):
 
 
 class InputsGone(NamedTuple):
-    """The inputs of the runs of a schedule, where they had their own."""
+    """The inputs of the runs of a schedule, where they had their own, and what they wrote."""
 
     schedule: ScheduleId
 

@@ -14,6 +14,7 @@ from duetime.engine.kind import Kind, StopReason
 from duetime.engine.policy.restore import KEPT_AFTER_DELETE
 from duetime.engine.store import Store
 from duetime.engine.times import zones
+from duetime.engine.worker.capture import capture
 from duetime.engine.worker.claim_requests import LONGEST_SLEEP
 from duetime.engine.worker.lease import ExchangeAge
 from duetime.engine.worker.pool import Pool, Timer
@@ -37,6 +38,9 @@ TIDY_EVERY = 3600.0
 
 TELL_EVERY = 3.0
 """Seconds between two checks for incidents that owners are to be told of."""
+
+LOGS_EVERY = 1.0
+"""Seconds between two writes of what runs in progress have written."""
 
 FOREVER = threading.TIMEOUT_MAX
 
@@ -96,7 +100,7 @@ class Engine:
         self._failed: float | None = None
         """When an exchange or a heartbeat failed last, until the store is available again."""
         self._next_tidy = clock.monotonic() + TIDY_FIRST
-        self._is_tidying, self._next_tell = False, 0.0
+        self._is_tidying, self._is_capturing, self._next_tell, self._next_logs = False, False, 0.0, 0.0
         self.failure: BaseException | None = None
         self.registered: Callable[[threading.Event], None] = lambda _stopping: None
         """Called once the worker is registered, before it runs anything, with the event that says that it stops."""
@@ -106,6 +110,9 @@ class Engine:
         self.worker.register()
         self.registered(self._stopping)
         self._forget_store = self._store.on_change(self._notice, only_soon=True)
+        if self.options.log_bytes:
+            capture.begin()
+            self._is_capturing = True
         self.timer.start()
         self.pool.start()
         self._watch_lease()
@@ -276,6 +283,7 @@ class Engine:
             try:
                 if self._store.wait(TIDY_PAUSE if self._is_tidying else WATCH_SECONDS):
                     self._notice()
+                self._store_logs()
                 self._tell()
                 self._tidy()
             except TRANSIENT:
@@ -283,6 +291,13 @@ class Engine:
             except Exception as error:
                 self._fail(error)
                 return
+
+    def _store_logs(self) -> None:
+        """Store what runs in progress have written, so that it can be read while they run."""
+        monotonic = self._clock.monotonic()
+        if monotonic >= self._next_logs and self.worker.logs.open:
+            self._next_logs = monotonic + LOGS_EVERY
+            self.worker.logs.store_live(self._store, self.worker.claimed)
 
     def _tell(self) -> None:
         """Create the messages about what went wrong, and about what went well again."""
@@ -336,7 +351,13 @@ class Engine:
             log.warning("the worker could not be deregistered: %s", error)
         if left:
             log.warning("%s runs stayed unrecorded; another worker takes them over when the lease expires", left)
+        self._end_capture()
         return left
+
+    def _end_capture(self) -> None:
+        if self._is_capturing:
+            self._is_capturing = False
+            capture.end()
 
     def _join_threads(self, patience: float) -> bool:
         """Wait for the threads of this worker, and return whether all of them ended: one may be waiting for a store
@@ -353,6 +374,7 @@ class Engine:
         self.worker.stop_all(StopReason.SHUTDOWN)
         self.timer.stop()
         self.pool.stop(wait=2.0)
+        self._end_capture()
         left = len(self.worker.claimed)
         log.warning("the store does not answer; %s runs stay unrecorded until another worker takes them over", left)
         return left

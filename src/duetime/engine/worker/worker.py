@@ -19,12 +19,14 @@ from duetime.engine.policy.rows import RunEvent
 from duetime.engine.store import ClaimRequest, RecordedAndClaimed, Store
 from duetime.engine.value_class import dataclass
 from duetime.engine.worker import claim_overlap
+from duetime.engine.worker.capture import CURRENT
 from duetime.engine.worker.claim_overlap import ClaimOverlap, ClaimTurn
 from duetime.engine.worker.claim_requests import LONGEST_SLEEP, ClaimRequests, Pace
 from duetime.engine.worker.gate import check_gate
 from duetime.engine.worker.held_runs import HeldRuns
 from duetime.engine.worker.lease import FailureDetector, Lease
 from duetime.engine.worker.poison import Done, count_from, record_and_claim_in_parts
+from duetime.engine.worker.run_logs import LOG_BYTES, RunLogs
 from duetime.engine.worker.runner import (
     ClaimedRun,
     InlineExecutor,
@@ -60,6 +62,8 @@ class WorkerOptions:
     """Seconds after which history is deleted; None keeps it forever."""
     stored_bytes: int | None = None
     """Bytes of one owner's data beyond which its oldest history is deleted; None for no limit."""
+    log_bytes: int = LOG_BYTES
+    """Bytes that are kept of what one attempt of a run writes; 0 keeps nothing."""
     lead: int = LEAD
     """Microseconds that a run may be claimed ahead of its instant."""
     published: tuple[str, ...] = ()
@@ -80,6 +84,8 @@ class Worker:
         self.failure_detector = FailureDetector(clock, options.lease, self.watch_interval, store.probe)
         self.held = HeldRuns(clock)
         self.overlap = ClaimOverlap(self.held.changing)
+        self.logs = RunLogs(options.log_bytes, clock)
+        self._written = self.logs.open
         # Across a network, every transaction has a fixed cost. A thread that only claims never waits for a record, so
         # it stays ahead with fewer batches.
         self.batch = options.batch or (500 if store.writes_overlap else 250)
@@ -387,6 +393,8 @@ class Worker:
         batch, released = self.held.take_finished(worker, 2 * self.batch)
         if released:
             self.executor.put(released)
+        if self._written and batch:
+            self.logs.store_ended(self.store, [item for item, _ in batch])
         return batch
 
     def _forget(self, batch: Sequence[Done]) -> None:
@@ -453,6 +461,7 @@ class Worker:
             self._give_back([item])
             return
         begun = self.clock.monotonic()
+        CURRENT.set((self.logs, item))
         if item.claim.definition.policy != NO_OPTIONS or item.claim.run.cause not in _BY_TIME:
             finished = self._execute_with_options(item, item.claim.definition.policy)
         else:
@@ -461,6 +470,8 @@ class Worker:
         self.pace.took(took)
         if not self.shares.threads.alone:
             self.shares.took(item.claim.definition.owner, took)
+        if self._written:
+            self.logs.finish(item)
         item.over = True
         self.held.done.append((item, finished))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import faulthandler
+import io
 import json
+import logging
 import os
 import sys
 import threading
@@ -12,12 +14,15 @@ from typing import Any
 
 from duetime.engine.encoding import encode, encode_whole
 from duetime.engine.tracebacks import traceback_of
+from duetime.engine.worker.capture import CURRENT, LOG_ONLY, line_of
 from duetime.kinds.jobs.context import TaskContext, TaskEvent, verdict_on
 from duetime.kinds.jobs.loading import Location, find_function
 from duetime.kinds.jobs.registry import Task
 
 
 class ResultWriter:
+    most = 1
+
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._writing = threading.Lock()
@@ -35,15 +40,32 @@ class ResultWriter:
             self._last_progress = text
             self.send({"progress": text})
 
+    def write(self, item: Any, text: str) -> None:
+        """Send a text for the log of the run."""
+        self.send({"log": text})
+
     def emit(self, event: str, data: Any = None, *, key: str | None = None) -> int | None:
         """Have the worker store an event, which it does before it reads the result."""
         self.send({"emit": event, "data": json.loads(encode_whole(data)), "key": key})
         return None
 
 
+class LogFormatter(logging.Formatter):
+    """Formats records for the log of the run. Python by itself writes no less than warnings to standard error, so the
+    worker does not show the rest to the operator: such lines begin with a mark."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        mark = LOG_ONLY if record.levelno < logging.WARNING else ""
+        return "\n".join(f"{mark}{line}" for line in line_of(record).splitlines())
+
+
 def main(request: dict[str, Any], steps: list[Any], cancelled: threading.Event, report: int) -> None:
     faulthandler.enable()  # prints the trace of a crash for the operator
     results = ResultWriter(report)
+    if request["logs"]:
+        CURRENT.set((results, None))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # so that its log can be read while it runs
     about = {**request["context"], "due": datetime.fromisoformat(request["context"]["due"])}
     try:
         event = request.get("event")
@@ -66,6 +88,10 @@ def _call(request: dict[str, Any], steps: list[Any], context: Any) -> Any:
     value: Any = None
     for index, (location, (args, kwargs)) in enumerate(zip(request["functions"], steps, strict=True)):
         function = find_function(Location(**location))
+        if request["logs"] and not logging.root.handlers:
+            handler = logging.StreamHandler()
+            handler.setFormatter(LogFormatter())
+            logging.basicConfig(level=logging.INFO, handlers=[handler])
         arguments = args if request["apart"][index] else [json.loads(encode_whole(value)), *args]
         value = Task(function, name=request["task"]).call(arguments, kwargs, context)
         if type(value).__name__ == "coroutine":

@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import json
 import logging
+import re
 import sys
 import threading
 from collections.abc import Coroutine, Sequence
@@ -14,11 +15,12 @@ from typing import Any
 from duetime.engine.encoding import clean_text, encode_whole, json_object
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import StopReason, StopSignal
+from duetime.engine.worker.capture import LOG_ONLY, byte_writer, write_log
 from duetime.engine.worker.lease import Lease
 from duetime.kinds.jobs.context import LONGEST, CancelSignal, ProcessFailed, Stopped, TaskContext
 from duetime.kinds.jobs.loading import locate
 from duetime.kinds.jobs.registry import Task
-from duetime.processes.child import StopRequest, signal_name
+from duetime.processes.child import Sink, StopRequest, show_operator, signal_name
 from duetime.processes.output import LineBuffer
 from duetime.processes.supervisor import ChildLease, GuardedCall
 
@@ -135,6 +137,8 @@ MOST_PASSED = 4 * 1024 * 1024
 _LINGER = 1.0
 """Seconds that a process has to exit by itself after it has answered, so that its exit handlers can run."""
 _STOP = StopRequest("stopped")
+_MARK = LOG_ONLY.encode()
+_LOG_ONLY = re.compile(_MARK + rb"[^\n]*\n?")
 _NO_ANSWER = "its process returned an invalid answer"
 
 Call = tuple[Task, Sequence[Any], dict[str, Any], bool]
@@ -173,6 +177,8 @@ class ProcessRunner:
                     return
                 if "progress" in message:
                     context.progress(clean_text(str(message["progress"])))
+                elif "log" in message:
+                    write_log(str(message["log"]))
                 elif "emit" in message:
                     _emit(context, message)
                 else:
@@ -180,8 +186,9 @@ class ProcessRunner:
             if lines.skipped:
                 raise ProcessFailed("its process answered with more than can be taken")
 
-        request = _request(steps, context, last)
-        process = GuardedCall(CHILD, request, ChildLease(lease, self._patience), receive)
+        output = _output_sink()
+        request = _request(steps, context, last, logs=output is not None)
+        process = GuardedCall(CHILD, request, ChildLease(lease, self._patience), receive, output)
         try:
             stopped = process.watch(lambda: self._stop_request(stop), lambda: bool(answers))
             if stopped is None or answers:
@@ -209,7 +216,20 @@ class ProcessRunner:
         return _STOP if stop.is_set() else None
 
 
-def _request(steps: Sequence[Call], context: TaskContext, last: bool) -> bytes:
+def _output_sink() -> Sink | None:
+    """Return what receives the output of a process, so that it is in the log of its run and where operators look."""
+    write = byte_writer()
+    if write is None:
+        return None
+
+    def receive(data: bytes) -> None:
+        write(data.replace(_MARK, b""))
+        show_operator(_LOG_ONLY.sub(b"", data))
+
+    return receive
+
+
+def _request(steps: Sequence[Call], context: TaskContext, last: bool, *, logs: bool) -> bytes:
     name = steps[0][0].name
     call = encode_whole([[list(args), {**kwargs, **task.constants}] for task, args, kwargs, _ in steps])
     if len(call) > MOST_PASSED:
@@ -220,6 +240,7 @@ def _request(steps: Sequence[Call], context: TaskContext, last: bool) -> bytes:
         "functions": [locate(task.function)._asdict() for task, *_ in steps],
         "apart": [apart for *_, apart in steps],
         "last": last,
+        "logs": logs,
         "limit": MOST_PASSED,
         "context": {
             "due": context.due.isoformat(),

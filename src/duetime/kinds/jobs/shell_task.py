@@ -13,8 +13,9 @@ from typing import Annotated, Any
 
 from duetime.engine.clock import SystemClock
 from duetime.engine.kind import STOPPED, StopReason
+from duetime.engine.worker.capture import byte_writer
 from duetime.kinds.jobs.context import PermanentError, TaskContext
-from duetime.processes.child import ChildProcess, ProcessSpec, StopRequest
+from duetime.processes.child import ChildProcess, ProcessSpec, Sink, StopRequest
 from duetime.processes.output import OutputBuffer
 
 MODULE = "duetime.kinds.command"
@@ -45,8 +46,13 @@ def run_command(
     seconds: Annotated[float, "how long it may take"] = LONGEST,
 ) -> dict[str, Any]:
     """Runs a program of this machine. Fails when its exit code is not 0; the end of its output is kept."""
-    output = OutputBuffer(0, KEPT)
-    process = _start(argv, stdin, env or {}, folder, output)
+    output, write = OutputBuffer(0, KEPT), byte_writer() or bytes
+
+    def receive(data: bytes) -> None:
+        output.add(data)
+        write(data)
+
+    process = _start(argv, stdin, env or {}, folder, receive)
     deadline = _clock.monotonic() + seconds
     try:
         stopped = process.watch(lambda: _stop_request(context, deadline, seconds))
@@ -62,12 +68,12 @@ def run_command(
     return {"exit_code": 0, "output": text, **({"bytes_cut": cut} if cut else {})}
 
 
-def _start(argv: list[str], stdin: str, env: dict[str, str], folder: str, output: OutputBuffer) -> ChildProcess:
+def _start(argv: list[str], stdin: str, env: dict[str, str], folder: str, output: Sink) -> ChildProcess:
     if not argv or not argv[0]:
         raise PermanentError("argv: names no program")
     surroundings = {name: os.environ[name] for name in _USUAL if name in os.environ} | env
     where = Path(folder or surroundings.get("HOME") or "/").expanduser()
-    spec = ProcessSpec(argv, stdin.encode(errors="replace"), output.add, env=surroundings, folder=where)
+    spec = ProcessSpec(argv, stdin.encode(errors="replace"), output, env=surroundings, folder=where)
     try:
         return ChildProcess(spec)
     except (OSError, ValueError) as error:

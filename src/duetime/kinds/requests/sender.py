@@ -14,6 +14,7 @@ from duetime.engine.errors import StoreUnavailable, UnreadableTime
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.engine.times import read_duration
 from duetime.engine.urls import BadAddress, UrlParts, read_url
+from duetime.engine.worker.capture import write_log
 from duetime.kinds.requests.wire import Outgoing
 from duetime.net.calls import retry_after, status_name
 from duetime.net.client import CallFailed, Http, HttpAnswer, HttpCall
@@ -26,6 +27,8 @@ GIVEN_UP, GIVES_UP = 489, "upstash-nonretryable-error"
 """The status and the header with which a receiver says that retrying is useless."""
 _LARGEST_HEADERS = 8 * 1024
 """Maximum characters of an answer's headers that are kept."""
+_LOGGED = 4 * 1024
+"""Bytes of an answer's body that are in the log of the run."""
 _WAITS = ("retry-after", "x-ratelimit-reset", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")
 
 
@@ -80,6 +83,7 @@ class Requests:
 
 
 def _judged(answer: HttpAnswer, outgoing: Outgoing, host: str) -> Outcome:
+    _log_answer(answer)
     result = json.dumps(
         {
             "status": answer.status,
@@ -95,6 +99,13 @@ def _judged(answer: HttpAnswer, outgoing: Outgoing, host: str) -> Outcome:
         return Failed(f"{reason}: trying again is in vain", permanent=True, result=result)
     delay = _asked_to_wait(answer.headers)
     return Retry(reason, after=outgoing.again if delay is None else delay, result=result)
+
+
+def _log_answer(answer: HttpAnswer) -> None:
+    """Write the status and the beginning of the body to the log of the run."""
+    size, cut = len(answer.body), answer.body[:_LOGGED]
+    more = f"\n[{size - _LOGGED:,} more bytes]" if size > _LOGGED else ""
+    write_log(f"{status_name(answer.status)}\n{cut.decode('utf-8', 'replace')}{more}\n")
 
 
 def _bounded_headers(headers: Mapping[str, str]) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from duetime.engine.clock import SECOND, Instant
+from duetime.engine.kind import Caller
 from duetime.engine.model import (
     LIVE,
     LOCAL,
@@ -260,12 +261,17 @@ def _reach_of(store: Store, message: ScheduleId) -> str:
     return INBOX if channel == INBOX else "phone"
 
 
+def may_see_code(caller: Caller) -> bool:
+    """Return whether a caller sees tracebacks, which show source code and paths: operators and `local` itself do, its
+    agents' runs do not."""
+    return caller.operator or (caller.owner == LOCAL and caller.depth == 0)
+
+
 def run_details(call: Call, run: Run) -> View:
     """Return a run with all details, for programs and pages. The caller must be allowed to see the run. Only an
-    operator sees its worker. Only operators and `local` itself, not its agents' runs, see tracebacks, which show source
-    code and paths."""
+    operator sees its worker."""
     scheduler, caller, zone = call.scheduler, call.caller, call.zone
-    sees_code = caller.operator or (caller.owner == LOCAL and caller.depth == 0)
+    sees_code = may_see_code(caller)
     [shape] = run_views(call, [run])
     attempts, own = scheduler.attempts(caller, run.id), scheduler.own_input(run)
     schedule = scheduler.schedule_of(caller, run)

@@ -234,7 +234,8 @@ UPDATE stored_bytes SET counted = ? WHERE owner = ? AND counted > ?
 SELECT (SELECT coalesce(sum(octet_length(payload) + octet_length(policy) + 500), 0) FROM schedules WHERE owner = ?)
   + (SELECT coalesce(sum(octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
     + octet_length(coalesce(r.traceback, '')) + octet_length(coalesce(r.gate, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
-    + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0)), 0) FROM runs r WHERE r.owner = ?)
+    + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0)
+    + coalesce((SELECT sum(octet_length(l.text) + 60) FROM run_logs l WHERE l.run = r.id), 0)), 0) FROM runs r WHERE r.owner = ?)
   + (SELECT coalesce(sum(octet_length(data) + 200), 0) FROM events WHERE owner = ?)
 
 -- name: weighed
@@ -250,6 +251,7 @@ SELECT owner, max(id), count(*), sum(bytes) FROM (
   SELECT r.id, r.owner, octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
     + octet_length(coalesce(r.traceback, '')) + octet_length(coalesce(r.gate, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
     + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0)
+    + coalesce((SELECT sum(octet_length(l.text) + 60) FROM run_logs l WHERE l.run = r.id), 0)
     + CASE WHEN r.status IN ('pending', 'queued', 'running', 'waiting') THEN 100000 ELSE 0 END AS bytes
   FROM runs r WHERE r.id > ? ORDER BY r.id LIMIT ?
 ) AS fresh GROUP BY owner
@@ -262,6 +264,32 @@ SELECT owner FROM stored_bytes WHERE bytes > ? AND owner <> ?
 DELETE FROM attempts WHERE run IN (
   SELECT id FROM runs WHERE owner = ? AND status IN ('pending', 'queued', 'running', 'waiting')
 ) AND number < (SELECT max(later.number) FROM attempts later WHERE later.run = attempts.run) RETURNING 1
+
+-- name: forget_logs
+-- What the earlier attempts of runs that have not ended wrote.
+DELETE FROM run_logs WHERE run IN (
+  SELECT id FROM runs WHERE owner = ? AND status IN ('pending', 'queued', 'running', 'waiting')
+) AND attempt < (SELECT max(later.attempt) FROM run_logs later WHERE later.run = run_logs.run) RETURNING 1
+
+-- name: write_log
+-- Only by whoever has the run; written again if nobody knows whether it was written.
+INSERT INTO run_logs (run, fence, part, attempt, at, text)
+SELECT r.id, r.fence, CAST(? AS bigint), CAST(? AS integer), CAST(? AS bigint), CAST(? AS text)
+FROM runs r WHERE r.id = ? AND r.fence = ?
+ON CONFLICT (run, fence, part) DO UPDATE SET text = excluded.text
+
+-- name: drop_middle_of_log
+DELETE FROM run_logs WHERE run = ? AND fence = ? AND part >= ? AND part < ?
+
+-- name: drop_logs_of_attempts
+DELETE FROM run_logs WHERE run = ? AND attempt <= ?
+
+-- name: logs_of
+SELECT run, fence, part, attempt, at, text FROM run_logs WHERE run = ? AND (fence, part) > (?, ?)
+ORDER BY fence, part LIMIT ?
+
+-- name: delete_logs_of_schedule
+DELETE FROM run_logs WHERE run IN (SELECT id FROM runs WHERE schedule = ?)
 
 -- name: lock_living
 -- Creates of one owner take turns from here on; what they count is read by a later statement.

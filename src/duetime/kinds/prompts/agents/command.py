@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL, STOPPED, StopReason
+from duetime.engine.worker.capture import write_log
 from duetime.kinds.prompts.agent import CANNOT_START, Access, AgentReply, AgentRequest
 from duetime.kinds.prompts.agents.environment import MCP_CONFIG, SERVER, standard_config, visible, write_private
 from duetime.kinds.prompts.agents.gateway import OpeningStopped, opened
@@ -22,8 +23,8 @@ from duetime.kinds.prompts.agents.presets import Invocation, PresetInput, preset
 from duetime.kinds.prompts.agents.transcript import AnswerReader, EventReader, Reader, reply_of
 from duetime.kinds.prompts.agents.user_servers import ServerUnreachable
 from duetime.kinds.prompts.allowance import Allowance
-from duetime.processes.child import ProcessSpec, StopRequest
-from duetime.processes.output import OutputBuffer
+from duetime.processes.child import ProcessSpec, Sink, StopRequest
+from duetime.processes.output import LineBuffer, OutputBuffer
 from duetime.processes.supervisor import LIMITS, ChildLease, GuardedCommand, ProcessLimits
 from duetime.security.redaction import Secrets
 from duetime.settings import AgentSettings
@@ -49,6 +50,25 @@ class Woken(NamedTuple):
     """A folder for files that only this run may read."""
     env: Mapping[str, str]
     """Variables of our environment that the program sees."""
+
+
+class LoggedOutput:
+    """An output of the program, whose lines are also in the log of the run, without the secrets that it was given."""
+
+    def __init__(self, sink: Sink, secrets: Secrets) -> None:
+        self._sink, self._secrets, self._lines = sink, secrets, LineBuffer()
+
+    def take(self, data: bytes) -> None:
+        self._sink(data)
+        self._write(self._lines.feed(data))
+
+    def finish(self) -> None:
+        self._write(self._lines.rest())
+
+    def _write(self, lines: Sequence[bytes]) -> None:
+        if lines:
+            text = b"\n".join(lines).decode("utf-8", "replace")
+            write_log(f"{self._secrets.without(text)}\n")
 
 
 class CommandAgent:
@@ -158,7 +178,8 @@ class CommandAgent:
         secrets = Secrets(request.access.token, woken.env, request.access.env, tokens)
         reader: Reader = EventReader(self._preset.read) if self._preset else AnswerReader()
         stderr = OutputBuffer()
-        spec = self._spec(woken, program)._replace(stdout=reader.take, stderr=stderr.add)
+        outputs = [LoggedOutput(reader.take, secrets), LoggedOutput(stderr.add, secrets)]
+        spec = self._spec(woken, program)._replace(stdout=outputs[0].take, stderr=outputs[1].take)
         process = GuardedCommand(spec, ChildLease(request.lease, self._limits.patience), str(private))
         reported = _clock.monotonic()
 
@@ -179,6 +200,8 @@ class CommandAgent:
         if why is None and process.expired:  # ended by its deadline, which is not its own fault
             request.stop.set(StopReason.LEASE)
             why = STOPPED[StopReason.LEASE]
+        for each in outputs:
+            each.finish()
         reader.finish()
         return reply_of(self._program, reader.transcript, process.exit_status, why, stderr.text().strip(), secrets)
 

@@ -419,7 +419,8 @@ WITH oldest AS (
 WITH oldest AS (
   SELECT r.id, octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
     + octet_length(coalesce(r.traceback, '')) + octet_length(coalesce(r.gate, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
-    + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0) AS bytes FROM runs r
+    + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0)
+    + coalesce((SELECT sum(octet_length(l.text) + 60) FROM run_logs l WHERE l.run = r.id), 0) AS bytes FROM runs r
   WHERE r.owner = ? AND r.finished < ? AND r.status NOT IN ('pending', 'queued', 'running', 'waiting') AND (
     r.status <> 'skipped' OR (SELECT p.gap FROM progress p WHERE p.schedule = r.schedule) IS DISTINCT FROM r.id
   ) ORDER BY r.id LIMIT ?
