@@ -23,7 +23,7 @@ from tests.support.web import Site, site
 
 STORED = frozenset({
     "job", "prompt", "notify", "request", "change", "dead", "run", "runs", "import", "db",
-    "show", "history", "stop", "pause", "resume", "cancel", "delete", "emit",
+    "show", "history", "stop", "pause", "resume", "cancel", "delete", "emit", "apply",
 })  # fmt: skip
 STORED_ALONE = frozenset({"upcoming", "inbox", "doctor", "export", "backup", "list", "tail", "top"})
 """Commands that open a store: those with subcommands, and those without."""

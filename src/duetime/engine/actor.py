@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-PERSON, TOKEN, RUN, MODULE = "person", "token", "run", "module"
+PERSON, TOKEN, RUN, MODULE, FILE = "person", "token", "run", "module", "file"
+TASK_KEYS: Final = "duetime:task:"
+"""Begins the idempotency keys of schedules that code declares; the module and the name of the task follow."""
+FILE_KEYS: Final = "duetime-file:"
+"""Begins the keys of schedules that a file declares; the name of the file and of the entry follow."""
 
 
 class Actor(NamedTuple):
-    """The person, token, run or module that carried out a change."""
+    """The person, token, run, module or file that carried out a change."""
 
     type: str
-    """`person`, `token`, `run` (of an agent) or `module`; empty if unknown, as for what older versions stored."""
+    """`person`, `token`, `run` (of an agent), `module` or `file`; empty if unknown, as for what older versions
+    stored."""
     name: str
-    """The subject of the person or token, the number of the run, or the name of the module."""
+    """The subject of the person or token, the number of the run, or the name of the module or file."""
     interface: str
     """`cli`, `dashboard`, `rest`, `mcp`, `python`, `qstash-api`, `settings`; empty if unknown."""
 
@@ -36,8 +41,18 @@ def actor_from(text: str | None) -> Actor:
 
 def actor_phrase(actor: Actor) -> str:
     """Return an actor as people read it, such as "ada (dashboard)"; "unknown" if nobody stored it."""
-    words = {RUN: f"an agent's run {actor.name}", MODULE: f"the module {actor.name}"}.get(actor.type, actor.name)
+    prefix = {RUN: "an agent's run ", MODULE: "the module ", FILE: "the file "}.get(actor.type, "")
+    words = f"{prefix}{actor.name}"
     return f"{words} ({actor.interface})" if words and actor.interface else words or "unknown"
+
+
+def declared_by(key: str) -> Actor | None:
+    """Return the module or file that declares the schedule with an idempotency key; None if none does."""
+    if key.startswith(TASK_KEYS):
+        return Actor(MODULE, key.removeprefix(TASK_KEYS).rpartition(":")[0], "")
+    if key.startswith(FILE_KEYS):
+        return Actor(FILE, key.removeprefix(FILE_KEYS).partition(":")[0], "")
+    return None
 
 
 def is_agents(author: str | None, depth: int) -> bool:

@@ -8,7 +8,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from duetime.engine.actor import RUN, text_of
+from duetime.engine.actor import FILE_KEYS, RUN, text_of
 from duetime.engine.checkout import Checkout
 from duetime.engine.clock import DAY, Clock, Instant
 from duetime.engine.encoding import encode_whole
@@ -33,6 +33,7 @@ from duetime.engine.model import (
 )
 from duetime.engine.outcome import Alert
 from duetime.engine.policy import changes as policy_changes
+from duetime.engine.policy.batches import Batch
 from duetime.engine.policy.decision import Change, Decision, RunDecider
 from duetime.engine.policy.follow_ups import alert, drafts_of
 from duetime.engine.policy.incidents import IncidentRow
@@ -135,8 +136,8 @@ class Scheduler(Checkout):
     def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Sequence[Draft]:
         """Run every check of a create that needs no stored rows; also for schedules that an external service keeps."""
         for new in news if not caller.operator else ():
-            if (new.idempotency_key or "").startswith(OPERATORS_OWN):
-                raise InvalidInput(f"idempotency_key: must not begin with {OPERATORS_OWN}; use another key")
+            if (new.idempotency_key or "").startswith((OPERATORS_OWN, FILE_KEYS)):
+                raise InvalidInput(f"idempotency_key: must not begin with {OPERATORS_OWN} or {FILE_KEYS}; use another")
         now = self.clock.now()
         if caller.depth > self.limits.depth and any(
             new.kind not in self.kinds or self.kinds[new.kind].counts_depth for new in news
@@ -345,6 +346,21 @@ class Scheduler(Checkout):
         if edited.progress.followed and edited.definition.name != before.name:
             self.store.rename_followed(edited)
         return edited
+
+    def carry_out(
+        self,
+        caller: Caller,
+        drafts: Sequence[Draft],
+        edits: Mapping[ScheduleId, policy_changes.Edit],
+        deletions: Sequence[Definition],
+    ) -> None:
+        """Create, edit and delete what an operator has planned for one owner; all or nothing."""
+        gone = {each.id: self.kinds[each.kind].remembered if each.kind in self.kinds else () for each in deletions}
+        limits, most_bytes = {caller.owner: self.limits.schedules}, self._most_bytes(caller.owner)
+        batch = Batch(self.clock.now(), text_of(caller.actor), drafts, edits, gone, limits, most_bytes)
+        for each in self.store.carry_out(batch)[len(drafts) :]:
+            if each.progress.followed and edits[each.definition.id].name is not None:
+                self.store.rename_followed(each)
 
     def retry(self, caller: Caller, run_id: int) -> Run:
         if caller.depth > self.limits.depth:

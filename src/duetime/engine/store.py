@@ -25,6 +25,7 @@ from duetime.engine.model import (
     WorkerId,
     WorkerRow,
 )
+from duetime.engine.policy.batches import Batch
 from duetime.engine.policy.catch_up import Answers, Question
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.decision import Change, Decision, RunDecider
@@ -258,6 +259,10 @@ class Store(Remotes, Revocations, Publication, Figures, Incidents, Hooks, Events
 
     def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision[T]]) -> T:
         """* Lock the schedule's progress, decide, write. Raises what `decide` raises, and NotFound."""
+
+    def carry_out(self, batch: Batch) -> list[Schedule]:
+        """* Delete, create and edit schedules, all or nothing. Return the new ones, and then those that were edited.
+        Raises what a decision raises, LimitReached, NotFound, and Conflict if another schedule has one of the keys."""
 
     def change_run(self, run: RunId, now: Instant, decide: RunDecider[T]) -> T:
         """* Do the same for a decision about one run."""

@@ -126,6 +126,8 @@ class Schedule(Value):
     """What to do, with credentials shown as ***."""
     author: str | None
     """Who wrote the payload last, such as ada (dashboard) or an agent's run 412 (mcp); null if unknown."""
+    source: str | None
+    """The file or module that declares it, such as the file nightly, and changes edits back; null if none does."""
     policy: dict[str, Any] | None
     """The policy in force; durations are in seconds."""
     created_at: datetime

@@ -54,6 +54,7 @@ ERRORS: Final = {
     "unreadable_time": ErrorClass(UnreadableTime, 422, USAGE),
     "unknown_task": ErrorClass(UnknownTask, 422, USAGE),
     "ambiguous": ErrorClass(InvalidInput, 409, USAGE),
+    "invalid_file": ErrorClass(InvalidInput, 422, REFUSED),
     "not_json": ErrorClass(InvalidInput, 415, FAILED),
     "not_found": ErrorClass(NotFound, 404, NOT_FOUND),
     "key_reused": ErrorClass(KeyReused, 422, REFUSED),

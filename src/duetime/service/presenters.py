@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from duetime.engine.actor import actor_from, actor_phrase, is_agents
+from duetime.engine.actor import actor_from, actor_phrase, declared_by, is_agents
 from duetime.engine.clock import NEVER, SECOND, Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError
@@ -36,9 +36,11 @@ from duetime.service.kind_spec import known_specs, load
 from duetime.service.masking import masked, masking_of
 from duetime.service.options import TIME_LIMITS, policy_options
 from duetime.service.state_details import run_detail
+from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.service.workers import is_alive
 from duetime.settings.sections import INBOX
 
+declare(declared_elsewhere="It may be changed back by what declares it: also change it in {source}.")
 _FRACTION = re.compile(r"\.\d+")
 _decode = json.JSONDecoder().decode  # the function that `json.loads` calls after checking its argument
 
@@ -67,6 +69,18 @@ def actor_view(stored: str | None) -> str | None:
 def author_view(definition: Definition) -> str | None:
     """Return who wrote a payload last; None if a person did in an older version, which did not store who."""
     return actor_view(definition.author) or ("an agent's run" if is_agents(None, definition.depth) else None)
+
+
+def source_view(key: str) -> str | None:
+    """Return the file or module that declares the schedule with a key; None if none does."""
+    source = declared_by(key) if key.startswith("duetime") else None
+    return None if source is None else str(masked(actor_phrase(source)))
+
+
+def source_warnings(definition: Definition) -> list[ScheduleWarning]:
+    """Return a warning for whoever edits a schedule that is declared elsewhere."""
+    source = source_view(definition.key)
+    return [] if source is None else [warning("declared_elsewhere", source=source)]
 
 
 def brief_view(schedule: Schedule, zone: str) -> dict[str, Any]:
@@ -199,6 +213,7 @@ def schedule_shape(
         "reads_as": reads_as(definition.trigger),
         "payload": payload,
         "author": author_view(definition),
+        "source": source_view(definition.key),
         "policy": policy_shape(definition.policy),
         "created_at": created,
         "next_run": instant_view(next_of(progress), zone),

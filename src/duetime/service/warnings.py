@@ -61,6 +61,10 @@ EXPLANATIONS: Final = {
         "An idempotency key always returns what it created first, also after that was cancelled. Give another key to "
         "create a new schedule."
     ),
+    "declared_elsewhere": (
+        "A file or a module of tasks declares the schedule. The next `duetime apply` of the file, or the next start of "
+        "a worker whose declaration has changed, makes it what is declared there. Make the change there, too."
+    ),
     "no_agent": (
         "The settings name no agent, so none is woken at the due time: the prompt waits until a connected agent takes "
         "it with take_prompt. To have one woken, define an agent under [agents] and set it as `agent`."

@@ -25,8 +25,10 @@ from duetime.engine.model import (
     left,
     reached,
 )
+from duetime.engine.policy.batches import Batch
 from duetime.engine.policy.bulk import MANY, begin_all, drafts_in_columns, earliest_of
 from duetime.engine.policy.catch_up import Answers
+from duetime.engine.policy.changes import delete, edit
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.completions import split_completions
 from duetime.engine.policy.decision import Change, Decision, RunDecider
@@ -266,6 +268,54 @@ class BaseStore(ReadsMixin, TrimMixin, EventsMixin, HooksMixin, RunLogsMixin, St
         except Refused as refusal:
             return refusal.with_traceback(None), False  # which would keep the rows in memory
         return self._carry_out(tx, before, writes, now) or value, _sets_off_soon(writes, now)
+
+    def carry_out(self, batch: Batch) -> list[Schedule]:
+        try:
+            results, events = self._counting(batch.now, partial(self._carry_out_batch, batch))
+        except Taken:
+            raise Conflict("another schedule was created with the same key meanwhile; try again") from None
+        self.tell_observer(events)
+        self._announce()
+        return results
+
+    @within_transaction
+    def _carry_out_batch(self, batch: Batch) -> tuple[list[Schedule], Sequence[RunEvent]]:
+        now, actor, drafts, edits, deletions, limits, most_bytes = batch
+        rows: Sequence[NewRows] = []
+        ids: list[ScheduleId] = []
+        with self._write() as tx:
+            # As when a single schedule is changed, its lock comes before that of its owner.
+            stored = tx.lock_listeners(sorted(id for id in {*edits, *deletions, *batch.followed()} if id > 0))
+
+            def write(id: ScheduleId, decide: Callable[[Change], Decision[T]]) -> T:
+                if id not in stored:
+                    raise NotFound(GONE)
+                try:
+                    writes, value = decide(Change(stored[id], now, tx, tx.new_run_id, actor=actor))
+                except Refused as refusal:
+                    refusal.args = (f"{stored[id].definition.name}: {refusal}",)
+                    raise
+                return _raise_refusal(self._carry_out(tx, stored[id], writes, now) or value)
+
+            for owner in sorted(limits):
+                tx.lock_owner(owner)
+            for id, remembered in deletions.items():
+                write(id, partial(delete, remembered=remembered))
+            if drafts:
+                if known_by_key(tx, drafts):
+                    raise Taken
+                add_living(tx, drafts, limits)
+                refuse_nul(drafts)
+                add_bytes_of(tx, drafts, most_bytes)
+                ids = tx.new_schedule_ids(len(drafts))
+                rows = begin_all([batch.numbered(draft, ids) for draft in drafts], ids)
+                tx.insert_schedules(rows)
+            for place in batch.followed():
+                tx.send("follow", place if place > 0 else ids[-1 - place])
+            results = [_to_created(row).schedule for row in rows]
+            results += [write(id, partial(edit, patch=batch.settled(patch, ids))) for id, patch in edits.items()]
+            tx.announce()
+        return results, tx.events
 
     def change_run(self, run: RunId, now: Instant, decide: RunDecider[T]) -> T:
         return _raise_refusal(self.change_runs([run], now, decide)[0])

@@ -16,15 +16,17 @@ from duetime.cli.runs.runs import Kind, known_kind
 from duetime.engine.actor import actor_from
 from duetime.engine.clock import NEVER, Instant, instant_of
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.engine.kind import Caller
+from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.new_schedule import in_order_of_chains
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.security.private_files import replace_private
+from duetime.service.operations.declaration import check_choice
 from duetime.service.presenters import trigger_shape
 from duetime.service.services import OPERATOR, pages_of
 from duetime.service.vocabulary import Schedule, ScheduleState, iso_local
-from duetime.terminal.context import Application, Db, Json, opened
+from duetime.terminal.completion import one_of
+from duetime.terminal.context import Application, Db, Json, Tasks, opened
 from duetime.terminal.output import bar, clean, escaped, note, plural, progress, warn
 from duetime.terminal.schedules.read import PAGE
 from duetime.terminal.typer_ext import PlainCommand, option, single
@@ -117,12 +119,22 @@ def _instant(text: str | None) -> Instant | None:
 commands = single()
 
 
-@commands.command(
-    cls=PlainCommand, epilog="duetime export -o schedules.jsonl\nduetime export --ical --days 30 -o schedules.ics"
-)
+_EXAMPLES = """\
+duetime export -o schedules.jsonl
+duetime export --format toml -o schedules.toml
+duetime export --ical --days 30 -o schedules.ics
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_EXAMPLES)
 def export(
     output: Annotated[str | None, option("-o --output FILE", "File to write, which only you can read.")] = None,
     kind: Kind = None,
+    format_: Annotated[
+        str, option("--format FORMAT", "jsonl, the backup; or toml, for `duetime apply`.", **one_of("jsonl", "toml"))
+    ] = "jsonl",
+    tasks: Tasks = None,
+    owner: Annotated[str, option("--owner NAME", "With --format toml: whose schedules to write.")] = LOCAL,
     ical: Annotated[bool, option("--ical", "Write a calendar (.ics).")] = False,
     days: Annotated[
         int, option("--days", "With --ical: days for which irregular times are written out.", min=1, max=3660)
@@ -130,25 +142,32 @@ def export(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Write all schedules that may still fire, as JSON lines or as a calendar.
+    """Write all schedules that may still fire, as JSON lines, as TOML or as a calendar.
 
-    JSON lines contain everything, including secrets in payloads. With --json, it is one document.
+    JSON lines contain everything, including secrets in payloads. With --json, it is one document. TOML is what `duetime
+    apply` reads, to keep schedules in a file: secrets become variables of the environment.
     """
     known_kind(kind)
-    if ical and json_:
-        raise InvalidInput("--ical: cannot be combined with --json; leave one of them out")
-    with opened(db) as app:
+    check_choice("format", format_, ("jsonl", "toml"))
+    if ((ical or format_ == "toml") and json_) or (ical and format_ == "toml"):
+        raise InvalidInput("--ical, --json and --format toml: cannot be combined; leave one of them out")
+    is_toml = format_ == "toml"
+    with opened(db, tasks, load_tasks=is_toml) as app:
         living = _living(app, kind)
-        schedules = [schedule for schedule in living if not _is_last_run_taken(schedule)]
-        rows = progress(schedules, "writing")
+        schedules = [schedule for schedule in living if is_toml or not _is_last_run_taken(schedule)]
+        rows, notes = progress(schedules, "writing"), app.services.list_notes(kind)
         if ical:
             from duetime.service.calendar import calendar_of
 
             text = calendar_of(rows, app.clock.now(), days=days).decode()
+        elif is_toml:
+            from duetime.cli.data.schedule_file import toml_export
+
+            text, schedules, further = toml_export(app.call, schedules, owner, Path(output or "schedules").stem)
+            notes = [*notes, *further]
         else:
             text = _lines(rows, json_)
-        notes = app.services.list_notes(kind)
-        if left := len(living) - len(schedules):
+        if not is_toml and (left := len(living) - len(schedules)):
             notes = [*notes, f"{plural(left, 'schedule')} left out: the last of max_runs is under way or waits"]
     if output is None:
         sys.stdout.write(text)

@@ -16,11 +16,10 @@ from duetime.cli.data import import_plan
 from duetime.cli.data.crontab import Entry, Remark, Way, read_crontab
 from duetime.cli.data.export import read_lines
 from duetime.cli.data.import_plan import Candidate, Outcome
-from duetime.engine.errors import InvalidInput
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.loading import load
 from duetime.kinds.jobs.shell_task import MODULE, NAME
-from duetime.service.errors import REFUSED
+from duetime.service.errors import REFUSED, refuse
 from duetime.service.services import OPERATOR
 from duetime.service.when import read_policy
 from duetime.settings import load_settings
@@ -65,9 +64,9 @@ def crontab(
 
     A worker runs them only if the setting tasks names the module duetime.kinds.command.
     """
-    lines = read_crontab(_text(file), Way(system, user or _me(), shell))
+    lines = read_crontab(file_text(file), Way(system, user or _me(), shell))
     stated = read_policy(policy.values())
-    with opened(_place(db, yes), [MODULE], load_tasks=True, making=True) as app:
+    with opened(store_for(db, writes=yes), [MODULE], load_tasks=True, making=True) as app:
         candidates = _candidates(lines.entries, tz, stated)
         about_lines = [Remark(entry.line, entry.text, entry.note) for entry in lines.entries if entry.note]
         notes = sorted([*lines.notes, *about_lines])
@@ -93,21 +92,21 @@ duetime import jsonl schedules.jsonl --yes
 @commands.command(cls=PlainCommand, epilog=_JSONL_EXAMPLES)
 def jsonl(file: File, yes: Yes = False, tasks: Tasks = None, db: Db = None, json_: Json = False) -> None:
     """Import a file that `duetime export` wrote. Schedules that are already there are not changed."""
-    text = _text(file)
+    text = file_text(file)
     # Besides the modules of the settings: those given here, and the one that runs exported commands.
     load(tasks or ())
     load([MODULE] if f'"{NAME}"' in text else [], None)
-    with opened(_place(db, yes), load_tasks=True, making=True) as app:
+    with opened(store_for(db, writes=yes), load_tasks=True, making=True) as app:
         candidates, problems = read_lines(app, text)
         done = _import(app, candidates, problems, [], yes=yes, json_=json_)
     if done.problems:
         raise typer.Exit(REFUSED)
 
 
-def _place(db: str | None, yes: bool) -> str | None:
+def store_for(db: str | None, *, writes: bool) -> str | None:
     """Return the store to use. A dry run creates no file: if no store exists, it uses one in memory."""
     file = store_file(load_settings({"db": db}).path_of_db())
-    return db if yes or file is None or file.exists() else MEMORY
+    return db if writes or file is None or file.exists() else MEMORY
 
 
 def _import(
@@ -136,12 +135,13 @@ def _import(
     return outcome
 
 
-def _text(file: str) -> str:
+def file_text(file: str, code: str = "invalid") -> str:
+    """Return the text of a file, or standard input for a dash. `code` is that of the error."""
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
-        raise InvalidInput(f"FILE: {file} cannot be read: {reason}") from error
+        raise refuse(code, f"FILE: {file} cannot be read: {reason}") from error
 
 
 def _me() -> str:

@@ -145,6 +145,7 @@ class Edit(NamedTuple):
     pending_only: bool = False  # refuse the edit while runs are active, even for a recurring schedule
     rewrites: bool = False  # the payload has another text, whose author is the one who edits
     fingerprint: str | None = None
+    key: str | None = None
 
 
 @as_stored
@@ -161,7 +162,7 @@ def edit(change: Change, patch: Edit) -> Decision[Schedule]:
     change.check_circle(patch.trigger or "")
     changes = {
         name: value
-        for name in ("name", "subject", "trigger", "payload", "policy", "fingerprint")
+        for name in ("name", "subject", "trigger", "payload", "policy", "fingerprint", "key")
         if (value := getattr(patch, name)) is not None
     }
     if patch.rewrites:

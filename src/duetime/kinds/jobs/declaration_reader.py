@@ -8,16 +8,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from duetime.engine.actor import TASK_KEYS
 from duetime.engine.errors import InvalidInput
 from duetime.engine.policy.options import make_policy
-from duetime.engine.scheduler import OPERATORS_OWN
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.arguments import as_json
 from duetime.kinds.jobs.loading import FILE_PREFIX
 from duetime.service.when import LIMITS, WAYS, read_policy, read_times
 
-PREFIX: Final = f"{OPERATORS_OWN}task:"
-"""Begins the keys of declared schedules; the module and the name of the task follow."""
+PREFIX: Final = TASK_KEYS
 MAX_MODULE_LENGTH: Final = 80
 _TIMES: Final = frozenset((*WAYS, *LIMITS, "jitter", "timezone"))
 _TEXTS: Final = ("when", "at", "cron", "rrule", "on", "after", *LIMITS, "timezone")

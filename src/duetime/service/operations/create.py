@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields
@@ -183,12 +184,14 @@ def _update(call: Call, new: NewSchedule) -> Answer[CreatedSchedule] | None:
         return None
     if schedule.progress.state == ScheduleState.CANCELLED:
         return _answer(services, hooks, schedule, False, new)
+    if new.trigger_type == "after":
+        new = new._replace(trigger_config=scheduler.with_followed(caller, new.trigger_config))
     [draft] = scheduler.drafts(caller, [new])
     if schedule.progress.state == ScheduleState.ENDED:
         with suppress(Refused):  # somebody else deleted it meanwhile
             scheduler.delete(caller, schedule, new.kind)  # frees the key; its history stays
         return None
-    changes = hooks.adapt_edit(caller, schedule, _changes(services, schedule.definition, draft.definition, new))
+    changes = hooks.adapt_edit(caller, schedule, changes_to(services, schedule.definition, draft.definition, new))
     try:
         edited = scheduler.edit(caller, schedule.definition.public_id, changes)
     except NotFound:
@@ -201,28 +204,40 @@ def _update(call: Call, new: NewSchedule) -> Answer[CreatedSchedule] | None:
     return Answer(created, services.create_warnings(edited, new.payload))
 
 
-def _changes(services: Services, stored: Definition, target: Definition, new: NewSchedule) -> Changes:
-    """Return the parts that differ. An equal rule is left alone, so that an interval keeps its times."""
-    has_new_rule = not _is_same_rule(stored, target, new, services.zone)
+def changes_to(
+    services: Services, stored: Definition, target: Definition, new: NewSchedule, *, is_same: bool = False
+) -> Changes:
+    """Return the parts that differ. An equal rule is left alone, so that an interval keeps its times; and so is the
+    time of the same request, if it is one from now on, such as tomorrow."""
+    has_new_rule = not _is_same_rule(stored, target, new, services.zone, is_same=is_same)
     return Changes(
         name=None if target.name == stored.name else target.name,
         trigger_type=new.trigger_type if has_new_rule else None,
         trigger_config={**WHOLE_RULE, **new.trigger_config} if has_new_rule else None,
-        payload=None if target.payload == stored.payload else new.payload,
-        policy=None if target.policy == stored.policy else {**_DEFAULT_POLICY, **new.policy},
+        payload=None if is_same_json(target.payload, stored.payload) else new.payload,
+        policy=None
+        if target.policy == stored.policy
+        else {**_DEFAULT_POLICY, **json.loads(target.policy), **new.policy},
         timezone=(new.timezone or services.zone) if has_new_rule else None,
         version=stored.version,
         fingerprint=target.fingerprint,
     )
 
 
-def _is_same_rule(stored: Definition, target: Definition, new: NewSchedule, zone: str) -> bool:
+def is_same_json(text: str, other: str) -> bool:
+    """Return whether two texts have the same value, whatever the order of names; 1 and true differ."""
+    return text == other or len({json.dumps(json_object(each), sort_keys=True) for each in (text, other)}) == 1
+
+
+def _is_same_rule(stored: Definition, target: Definition, new: NewSchedule, zone: str, *, is_same: bool) -> bool:
     """Return whether the stored rule is what this request says now, or would have said when the schedule was created or
     edited. From when an interval counts does not matter, if it only follows from the time of the request."""
     rules = [json_object(target.trigger) or {}]
     for instant in (stored.created, stored.updated):
         with suppress(InvalidInput):  # "today at 9" had passed then, so that the stored rule is another one
-            rules.append(_rule_as_of(new, known_zone(new.timezone or zone).key, instant))
+            rules.append(rule_as_of(new, known_zone(new.timezone or zone).key, instant))
+    if is_same and new.trigger_type == "once" and rules[0] != rules[-1]:
+        return True
     counted = {name for name in _COUNTED_FROM if len({rule.get(name) for rule in rules}) > 1}
 
     def fixed(rule: dict[str, Any]) -> dict[str, Any]:
@@ -231,6 +246,7 @@ def _is_same_rule(stored: Definition, target: Definition, new: NewSchedule, zone
     return fixed(json_object(stored.trigger) or {}) in [fixed(rule) for rule in rules]
 
 
-def _rule_as_of(new: NewSchedule, zone: str, instant: Instant) -> dict[str, Any]:
+def rule_as_of(new: NewSchedule, zone: str, instant: Instant) -> dict[str, Any]:
+    """Return the rule that a request would have had at an instant, as it is stored."""
     trigger = build_trigger(new.trigger_type, new.trigger_config, zone=zone, now=instant, must_fire=False)
     return json_object(trigger_to_json(trigger)) or {}

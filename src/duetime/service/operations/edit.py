@@ -24,7 +24,7 @@ from duetime.service.lookup import find
 from duetime.service.masking import masked_payload, refuse_other_places, unmasked_payload
 from duetime.service.operations.declaration import Answer, OperationRequest, ScheduleReference, Time, read_time_of
 from duetime.service.options import TIME_LIMITS
-from duetime.service.presenters import trigger_shape
+from duetime.service.presenters import source_warnings, trigger_shape
 from duetime.service.services import Call, Services
 from duetime.service.warnings import ScheduleWarning, declare, time_warnings, warning
 from duetime.service.when import (
@@ -118,6 +118,7 @@ def edit(call: Call, request: EditSchedule) -> Answer[EditedSchedule]:
     except Refused as error:
         raise _about_argument(error, times) from None
     warnings = [*time_warnings(times.notes), *_left_out(services, schedule, edited)]
+    warnings += source_warnings(edited.definition)
     if changes.payload is not None or changes.policy or times.rule is not None:
         delivery = "deliver_to" in (changes.policy or ())  # otherwise, this was reported when the topic was set
         warnings += services.schedule_warnings(edited, delivery=delivery)

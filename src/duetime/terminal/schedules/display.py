@@ -128,6 +128,7 @@ def schedule_facts(app: Application, schedule: Schedule) -> list[tuple[str, obje
         ("status", state),
         *view_of(app.services.specs.get(definition.kind)).facts(definition, view["payload"] or {}),
         *([("author", view["author"])] if is_agents(definition.author, definition.depth) else []),
+        *([("source", view["source"])] if view["source"] else []),
         ("when", view["reads_as"]),
         *(("next" if number == 0 else "", coming(instant, zone, now)) for number, instant in enumerate(instants)),
         ("policy", _policy_text(definition.policy)),
