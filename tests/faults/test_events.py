@@ -22,6 +22,7 @@ from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
 from duetime.stores import events
 from duetime.stores.base import BaseStore
+from duetime.stores.trim import delete_oldest_events
 from tests.support.drafts import T0, every
 from tests.support.dying import AFTER, BEFORE, Death, open_quietly
 from tests.support.hand import DONE, Hand, create, create_one, runs_of
@@ -213,6 +214,6 @@ def test_senders_wait_for_whoever_trims_and_not_the_other_way_round(store: BaseS
             sent = pool.submit(sender.emit, event, 1_000_000)
             if not store.url.startswith("sqlite"):
                 eventually(lambda: sender._rows(BLOCKED, ())[0][0], 10, "it waits for the bytes")
-            events.delete_oldest_events(tx, "ada", 10)
+            delete_oldest_events(tx, "ada", 10)
         assert not sent.result(10).duplicate
     sender.close()

@@ -413,8 +413,8 @@ def test_who_takes_a_prompt_sees_its_event(bench: Bench) -> None:
     bench.run()
     [take] = [tool for tool in catalog_of(load_specs().values()).tools if tool.name == "take_prompt"]
     reply = take.answer(bench.call(), {})
-    assert reply.structured["event"] == {"name": "push", "data": '{"ref":"main"}'}
-    assert "the event push" in (reply.text or "")
+    for text in (reply.structured["data"], reply.text or ""):
+        assert "the event push" in text and '{"ref":"main"}' in text
 
 
 def test_an_address_is_never_changed(bench: Bench) -> None:

@@ -13,6 +13,7 @@ from duetime.engine.clock import MINUTE
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Run, RunId, RunStatus, Schedule, ScheduleState
 from duetime.engine.policy.decision import Change, Decision
+from duetime.engine.policy.gates import GateGift
 from duetime.engine.policy.rows import Writes
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.validation import NewSchedule
@@ -41,9 +42,9 @@ TABLE = [cell for cell in product(OPERATIONS, load_specs(), INTERFACES) if cell 
 OWNER = Caller(LOCAL)
 
 
-def make(there: Site, kind: str, cron: str = CRON) -> str:
-    made = there.room.scheduler.create(OWNER, NewSchedule(kind, "same", "cron", {"expression": cron}, PAYLOADS[kind]))
-    return made.definition.public_id
+def make(there: Site, kind: str, cron: str = CRON, **policy: Any) -> str:
+    new = NewSchedule(kind, "same", "cron", {"expression": cron}, PAYLOADS[kind], policy)
+    return there.room.scheduler.create(OWNER, new).definition.public_id
 
 
 def started(there: Site, id: str, *, ended: bool = False) -> int:
@@ -166,6 +167,14 @@ def check_run_now(there: Site, reached: Interface, kind: str) -> None:
     reached.run_now(kind, id)
     [run] = runs(there, id)
     assert (run.status, run.cause) == (RunStatus.PENDING, "manual")
+
+
+def check_run_by_force(there: Site, reached: Interface, kind: str) -> None:
+    id = make(there, kind, only_if="echo('x') | changed()", overlap="allow")
+    reached.run_now(kind, id)
+    reached.run_by_force(kind, id)
+    gifts = [there.room.store.gate_gift(run.id) for run in sorted(runs(there, id), key=lambda run: run.id)]
+    assert gifts == [None, GateGift(is_forced=True)], "the first one is checked by its worker"
 
 
 def check_stop(there: Site, reached: Interface, kind: str) -> None:

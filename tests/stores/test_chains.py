@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -13,7 +14,7 @@ import pytest
 
 from duetime.engine.clock import HOUR, MINUTE, NEVER, Instant
 from duetime.engine.errors import Conflict, WorkerGone
-from duetime.engine.model import FOLLOWED, Definition, Followed, ScheduleId
+from duetime.engine.model import FOLLOWED, Definition, ScheduleId
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
@@ -33,7 +34,7 @@ def after(store: BaseStore, first: ScheduleId, outcome: str = "succeeds", **give
 
 
 def rule(followed: Definition, outcome: str = "succeeds") -> str:
-    config = {"outcome": outcome, FOLLOWED: Followed(followed.id, followed.public_id, followed.name)}
+    config = {"outcome": outcome, FOLLOWED: (followed.id, followed.public_id, followed.name)}
     return trigger_to_json(build_trigger("after", config, zone="UTC", now=Instant(T0)))
 
 
@@ -133,6 +134,16 @@ def test_a_circle_is_refused(store: BaseStore) -> None:
             store.change(first, Instant(T0), partial(changes.edit, patch=patch))
     patch = Edit(trigger=rule(the(store, first).definition))
     store.change(third, Instant(T0), partial(changes.edit, patch=patch))  # two may follow one
+
+
+@pytest.mark.parametrize("end", [changes.cancel, changes.delete])
+def test_a_schedule_that_may_be_restored_is_a_part_of_the_circle(store: BaseStore, end: Callable[..., Any]) -> None:
+    first = create_one(store, every(HOUR, name="first"))
+    second = create_one(store, after(store, first, name="second"))
+    patch = Edit(trigger=rule(the(store, second).definition))
+    store.change(second, Instant(T0), end)
+    with pytest.raises(Conflict, match="it would follow itself"):
+        store.change(first, Instant(T0), partial(changes.edit, patch=patch))
 
 
 def test_of_two_edits_that_close_a_circle_together_one_is_refused(store: BaseStore) -> None:

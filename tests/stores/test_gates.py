@@ -224,7 +224,7 @@ def test_the_work_of_a_run_that_belongs_to_somebody_else_by_now_is_not_done(stor
     world.tick()
     item = line.items.pop()
     world.kill()
-    gift = check_gate(item, world.kinds, store, world.clock, None)
+    gift = check_gate(item, world.kinds, store, world.clock, None, None)
     assert isinstance(gift, Finished) and isinstance(gift.outcome, Returned)
     assert world.poll("b") == ["b"], "by the worker that has it"
 

@@ -106,7 +106,7 @@ class GateWorld:
 
     def check(self, item: ClaimedRun) -> bool:
         """Check the gate of a run; return whether it passes. What it does not let pass is recorded."""
-        gift = check_gate(item, self.kinds, self.store, self.clock, None)
+        gift = check_gate(item, self.kinds, self.store, self.clock, None, None)
         if isinstance(gift, GateGift):
             self.gifts[item.id] = gift
             return True

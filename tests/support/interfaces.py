@@ -87,6 +87,10 @@ class Interface(ABC):
     def run_now(self, kind: str, id: str) -> None: ...
 
     @abstractmethod
+    def run_by_force(self, kind: str, id: str) -> None:
+        """Run a schedule now, whatever its condition says."""
+
+    @abstractmethod
     def stop(self, kind: str, id: str) -> None:
         """Stop the runs of a schedule."""
 
@@ -191,6 +195,9 @@ class Mcp(Interface):
     def run_now(self, kind: str, id: str) -> None:
         assert self._use("run_now", schedule_id=id)["run"]["kind"] == kind
 
+    def run_by_force(self, kind: str, id: str) -> None:
+        assert self._use("run_now", schedule_id=id, force=True)["run"]["kind"] == kind
+
     def stop(self, kind: str, id: str) -> None:
         answer = self._use("stop_run", schedule_id=id)
         assert (answer["schedule_id"], answer["kind"]) == (id, kind) and answer["next_run"] is not None
@@ -294,6 +301,9 @@ class Http(Interface):
     def run_now(self, kind: str, id: str) -> None:
         assert self._ask("POST", f"/schedules/{id}/run")["schedule"] == id
 
+    def run_by_force(self, kind: str, id: str) -> None:
+        assert self._ask("POST", f"/schedules/{id}/run?force=true")["schedule"] == id
+
     def stop(self, kind: str, id: str) -> None:
         answer = self._ask("POST", f"/schedules/{id}/stop")
         assert [run["schedule"] for run in answer["runs"]] == [id] == [answer["schedule"]["id"]]
@@ -396,6 +406,9 @@ class CommandLine(Interface):
 
     def run_now(self, kind: str, id: str) -> None:
         assert self._run(kind, "run", id, "--json").document["id"] == id
+
+    def run_by_force(self, kind: str, id: str) -> None:
+        assert self._run(kind, "run", id, "--force", "--json").document["id"] == id
 
     def stop(self, kind: str, id: str) -> None:
         assert len(self._run(kind, "stop", id, "--json").document["runs"]) == 1
@@ -506,6 +519,10 @@ class Dashboard(Interface):
     def run_now(self, kind: str, id: str) -> None:
         self._send(f"/schedules/{id}/run")
 
+    def run_by_force(self, kind: str, id: str) -> None:
+        assert self._links(f"/schedules/{id}", "(Run without its condition)"), "there is a button for it"
+        self._send(f"/schedules/{id}/run", force="on")
+
     def stop(self, kind: str, id: str) -> None:
         assert self._links(f"/schedules/{id}", r'action="(/schedules/[^"]+/stop)"'), "there is a button for it"
         self._send(f"/schedules/{id}/stop")
@@ -604,6 +621,10 @@ class Python(Interface):
     def run_now(self, kind: str, id: str) -> None:
         with closing(self._duetime()) as duetime:
             assert duetime.run_now(id).schedule == id
+
+    def run_by_force(self, kind: str, id: str) -> None:
+        with closing(self._duetime()) as duetime:
+            assert duetime.run_now(id, force=True).schedule == id
 
     def stop(self, kind: str, id: str) -> None:
         with closing(self._duetime()) as duetime:

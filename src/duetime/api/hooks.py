@@ -5,7 +5,7 @@ from __future__ import annotations
 from duetime.api.methods import Opened, method
 from duetime.service.answers import Hook
 from duetime.service.operations import hooks
-from duetime.service.operations.hooks import ChangeHook, CreateHook, hook_view, hook_views
+from duetime.service.operations.hooks import ChangeHook, CreateHook, hook_view
 
 
 class Hooking:
@@ -20,8 +20,7 @@ class Hooking:
     @method
     def hooks(self: Opened) -> list[Hook]:
         """Return the hooks with their latest deliveries, without their secrets."""
-        views = hook_views(self._call, hooks.hooks(self._call).value)
-        return [Hook(view.copy, self._call.zone) for view in views]
+        return [Hook(view.copy, self._call.zone) for view in hooks.hooks(self._call).value]
 
     @method
     def rotate_hook(self: Opened, hook: str, *, secret: str | None = None) -> Hook:

@@ -119,8 +119,7 @@ class Overview:
         sent = emit(call, EmitEvent(event=event, data=data, idempotency_key=idempotency_key, wait_seconds=wait))
         if wait and not is_over(sent):
             sent = yield from wait_until(lambda: look_at_runs(call, sent), is_over, wait)
-        number, duplicate, runs, ended, reason = sent.value
-        return EventEffect(number, duplicate, runs_of(call, runs), ended, reason)
+        return EventEffect(*sent.value[:2], runs_of(call, sent.value.runs), *sent.value[3:])
 
     @method
     def upcoming(

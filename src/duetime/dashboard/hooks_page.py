@@ -10,12 +10,11 @@ from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.service.errors import refuse
 from duetime.service.operations import hooks
 from duetime.service.operations.hooks import ChangeHook, CreateHook
-from duetime.service.presenters import View
 from duetime.service.vocabulary import HookRow
 
 
 def hooks_page(request: PageRequest, *, problem: str | None = None, form: Form | None = None) -> Response:
-    rows = [_view(request, each) for each in hooks.hooks(request.reader).value]
+    rows = hooks.hooks(request.reader, base_address(request)).value
     typed = {name: "" if form is None else form.get(name) for name in ("name", "scheme", "secret")}
     return request.render("hooks.html", 200 if problem is None else 422, rows=rows, problem=problem, typed=typed)
 
@@ -26,35 +25,31 @@ def create(request: PageRequest, form: Form) -> Response:
         hook = hooks.create_hook(request.call, CreateHook(name=name, scheme=scheme, secret=secret or None)).value
     except DuetimeError as error:
         return hooks_page(request, problem=error.message, form=form)
-    return _with_secret(request, hook, is_pasted=bool(secret))
+    return _changed(request, hook, secret)
 
 
-def _with_secret(request: PageRequest, hook: HookRow, *, is_pasted: bool) -> Response:
+def _changed(request: PageRequest, hook: HookRow, pasted: str | None) -> Response:
     """Show a new secret, this once. Whoever pasted one knows it."""
-    if is_pasted:
-        return request.redirect(f"/settings/hooks/{hook.id}", did="saved")
-    return _render(request, _view(request, hook, with_secret=True))
+    return request.redirect(f"/settings/hooks/{hook.id}", did="saved") if pasted else _render(request, hook, True)
 
 
 def hook_page(request: PageRequest, problem: str | None = None) -> Response:
-    return _render(request, _view(request, hooks.find_hook(request.reader, request.http.path_params["id"])), problem)
+    return _render(request, hooks.find_hook(request.reader, request.http.path_params["id"]), problem=problem)
 
 
-def _render(request: PageRequest, view: View, problem: str | None = None) -> Response:
+def _render(request: PageRequest, hook: HookRow, with_secret: bool = False, problem: str | None = None) -> Response:
+    view = hooks.hook_view(request.reader, hook, with_secret=with_secret, base=base_address(request))
     page = request.render("hook.html", 200 if problem is None else 422, it=view, problem=problem)
     page.headers["Cache-Control"] = "no-store"
     return page
 
 
 def act(request: PageRequest, form: Form) -> Response:
-    secret, action = form.get("secret").strip() or None, request.http.path_params["action"]
-    change = ChangeHook(hook=request.http.path_params["id"], secret=secret)
-    match action:
+    change = ChangeHook(hook=request.http.path_params["id"], secret=form.get("secret").strip() or None)
+    match request.http.path_params["action"]:
         case "rotate":
             try:
-                return _with_secret(
-                    request, hooks.rotate_hook(request.call, change).value, is_pasted=secret is not None
-                )
+                return _changed(request, hooks.rotate_hook(request.call, change).value, change.secret)
             except InvalidInput as error:
                 return hook_page(request, error.message)
         case "test":
@@ -65,8 +60,3 @@ def act(request: PageRequest, form: Form) -> Response:
             return request.redirect("/settings/hooks", did="hook_deleted")
         case _:
             raise refuse("not_found", "There is no such page.")
-
-
-def _view(request: PageRequest, hook: HookRow, *, with_secret: bool = False) -> View:
-    base = base_address(request).rstrip("/")
-    return hooks.hook_view(request.reader, hook, with_secret=with_secret, base=base)

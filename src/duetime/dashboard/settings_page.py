@@ -144,14 +144,14 @@ def _test(request: PageRequest, target: str) -> Response:
 
 
 def base_address(request: PageRequest) -> str:
-    """Return the address at which the viewer reaches the server, with a slash at its end."""
+    """Return the address at which the viewer reaches the server."""
     base = request.http.base_url
-    return str(base.replace(scheme="https") if is_https(request.http.scope) else base)
+    return str(base.replace(scheme="https") if is_https(request.http.scope) else base).rstrip("/")
 
 
 def connect_page(request: PageRequest) -> Response:
     """Render the configuration of every client, over HTTP and over stdio."""
-    url = f"{base_address(request)}mcp"
+    url = f"{base_address(request)}/mcp"
     commands = request.context.commands
     token = None if request.context.trusting else NEVER_SHOWN
     local = request.sees_workers

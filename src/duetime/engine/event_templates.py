@@ -33,19 +33,19 @@ def filled_text(text: str, data: object) -> str:
     return _TEMPLATE.sub(insert, text)
 
 
-def filled(value: Any, data: object) -> Any:
+def filled(value: Any, data: object, *, as_text: bool = False) -> Any:
     """Return a JSON value whose texts have the values of an event. A text that is nothing but a path becomes the value
-    itself, such as a number."""
+    itself, such as a number, unless only texts are wanted."""
     if isinstance(value, str):
         whole = _TEMPLATE.fullmatch(value)
         inner = value_at(data, whole[1]) if whole is not None and whole[1] is not None else MISSING
-        return filled_text(value, data) if inner is MISSING else inner
+        return filled_text(value, data) if inner is MISSING else text_of(inner) if as_text else inner
     if isinstance(value, Mapping):
         return {name: filled(each, data) for name, each in value.items()}
     return [filled(each, data) for each in value] if isinstance(value, list) else value
 
 
-def unknown_paths(payload: Mapping[str, Any], fields: Sequence[str], data: object) -> list[str]:
-    """Return the paths in these fields that the data of an event do not have."""
-    texts = json.dumps([payload[name] for name in fields if name in payload])
-    return [path for path in dict.fromkeys(_TEMPLATE.findall(texts)) if path and value_at(data, path) is MISSING]
+def unknown_paths(texts: Sequence[object], data: object) -> list[str]:
+    """Return the paths in texts, or in JSON values with texts, that the data of an event do not have."""
+    paths = dict.fromkeys(_TEMPLATE.findall(json.dumps(texts)))
+    return [path for path in paths if path and value_at(data, path) is MISSING]

@@ -144,14 +144,14 @@ class Work:
         depth = self.claim.definition.depth
         return depth if self.event is None else max(depth, self.event.depth)
 
-    def filled(self, payload: Mapping[str, Any], fields: Sequence[str]) -> Mapping[str, Any]:
+    def filled(self, payload: Mapping[str, Any], fields: Sequence[str], **how: bool) -> Mapping[str, Any]:
         """Return the payload, of which these fields have the values of the event that started the run."""
         if self.event is None:
             return payload
         from duetime.engine.event_templates import filled  # few runs need it
 
         data = json.loads(self.event.data)
-        return {name: filled(value, data) if name in fields else value for name, value in payload.items()}
+        return {name: filled(value, data, **how) if name in fields else value for name, value in payload.items()}
 
 
 class Gates(Protocol):

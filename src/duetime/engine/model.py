@@ -75,22 +75,14 @@ MAX_EVENT_NAME_LENGTH: Final = 100
 ENDED: Final = "~ended."
 """The beginning of the names of events about the ends of runs; the number of their schedule follows."""
 FOLLOWED: Final = "followed"
-"""The part of the configuration of a trigger that the scheduler adds: the schedule that is followed."""
-EVENT_CAUSE: Final = "event:"
-"""The beginning of the cause of a run that an event started; the number of the event follows."""
-
-
-class Followed(NamedTuple):
-    """A schedule that another follows, as it was when that was decided."""
-
-    number: ScheduleId
-    id: str
-    name: str
+"""The part of the configuration of a trigger that the scheduler adds: number, id and name of the schedule that is
+followed."""
+_EVENT_CAUSE: Final = "event:"
 
 
 def event_of(cause: str) -> int | None:
     """Return the number of the event that caused a run; None for any other cause."""
-    number = cause.removeprefix(EVENT_CAUSE)
+    number = cause.removeprefix(_EVENT_CAUSE)
     return int(number) if number != cause and number.isdecimal() else None
 
 
@@ -110,6 +102,11 @@ class EventRow(NamedTuple):
     """JSON text."""
     reached: int | None = 0
     """The last schedule for which it was decided whether this event starts a run; None once that is so for all."""
+
+    @property
+    def cause(self) -> str:
+        """The cause of the runs that it starts."""
+        return f"{_EVENT_CAUSE}{self.id}"
 
 
 class Definition(NamedTuple):

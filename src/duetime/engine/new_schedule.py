@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from duetime.engine.clock import Instant
@@ -26,16 +26,15 @@ class NewSchedule(NamedTuple):
     passed, the schedule catches up as after downtime."""
 
 
-def in_order_of_chains(items: Iterable[T], new_of: Callable[[T], NewSchedule]) -> list[T]:
+def in_order_of_chains(items: Collection[T], new_of: Callable[[T], NewSchedule]) -> list[T]:
     """Return what is to be created, each schedule after the one that it follows."""
-    rows = [(item, new_of(item)) for item in items]
-    by_name = {new.name: new for _, new in rows}
+    by_name = {new.name: new for new in map(new_of, items)}
 
-    def place(row: tuple[T, NewSchedule | None]) -> int:
-        number, new = 0, row[1]
-        while new is not None and new.trigger_type == "after" and number < len(rows):
+    def place(item: T) -> int:
+        number, new = 0, by_name.get(new_of(item).name)
+        while new is not None and new.trigger_type == "after" and number < len(by_name):
             config, number = new.trigger_config, number + 1
             new = by_name.get(str(config.get("name") or config.get("schedule")))
         return number
 
-    return [item for item, _ in sorted(rows, key=place)]
+    return sorted(items, key=place)

@@ -16,7 +16,6 @@ from duetime.engine.model import (
     Attempt,
     Cause,
     Definition,
-    Followed,
     Run,
     RunId,
     RunStatus,
@@ -261,7 +260,7 @@ class Queries:
             none = f"there is no schedule {reference[:60]!r} to follow; give the id or the name of one from the list"
             raise InvalidInput(field="schedule", problem=several if schedules else none)
         definition = schedules[0].definition
-        return {**config, FOLLOWED: Followed(definition.id, definition.public_id, definition.name)}
+        return {**config, FOLLOWED: (definition.id, definition.public_id, definition.name)}
 
     def preview(
         self, trigger_type: str, config: Mapping[str, Any], *, timezone: str | None = None, count: int = 5

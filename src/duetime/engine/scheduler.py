@@ -17,20 +17,7 @@ from duetime.engine.fingerprint import fingerprint, is_same_request
 from duetime.engine.kind import Caller, Kind
 from duetime.engine.lazy_sequence import LazyMap
 from duetime.engine.limits import MAX_EVENT_BYTES, Limits
-from duetime.engine.model import (
-    FOLLOWED,
-    LOCAL,
-    OVER,
-    Definition,
-    EventRow,
-    Followed,
-    Run,
-    RunStatus,
-    Schedule,
-    ScheduleId,
-    ScheduleState,
-    status_of,
-)
+from duetime.engine.model import FOLLOWED, LOCAL, OVER, Definition, EventRow, Run, RunStatus, Schedule, status_of
 from duetime.engine.outcome import Alert
 from duetime.engine.policy import changes as policy_changes
 from duetime.engine.policy.batches import Batch
@@ -101,9 +88,7 @@ class Scheduler(Checkout):
         if known is not None:
             return [Creation(schedule, False) for schedule in known]
         if any(new.trigger_type == "after" for new in news):
-            news = [
-                new._replace(trigger_config=self._follow(caller, new.trigger_type, new.trigger_config)) for new in news
-            ]
+            news = [new._replace(trigger_config=self._follow(caller, new)) for new in news]
         drafts = self.drafts(caller, news)
         created = self._create(drafts, {caller.owner: self.limits.schedules}, self._most_bytes(caller.owner))
         if any_request:
@@ -116,20 +101,20 @@ class Scheduler(Checkout):
                 raise KeyReused
         return created
 
-    def _follow(self, caller: Caller, type_: str, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _follow(self, caller: Caller, request: NewSchedule | Changes) -> Mapping[str, Any]:
         """Return the configuration of a trigger with the schedule that it follows, if it follows one. From now on, the
         ends of runs of that one are events, so that what is then created misses none."""
-        if type_ != "after":
-            return config
-        config = self.with_followed(caller, config)
-        self.store.follow(config[FOLLOWED].number)
+        config = request.trigger_config or {}
+        if request.trigger_type == "after":
+            config = self.with_followed(caller, config)
+            self.store.follow(config[FOLLOWED][0])
         return config
 
     def plan(self, caller: Caller, new: NewSchedule) -> Draft:
         """Draft a schedule that is created later, together with the one that it may follow."""
         config = new.trigger_config
         if new.trigger_type == "after":
-            followed = Followed(ScheduleId(0), str(config.get("schedule")), str(config.get("name")))
+            followed = 0, str(config.get("schedule")), str(config.get("name"))
             new = new._replace(trigger_config={**config, FOLLOWED: followed})
         return self.drafts(caller, [new])[0]
 
@@ -206,8 +191,7 @@ class Scheduler(Checkout):
         wrote what the run does."""
         from duetime.engine.triggers.event import AGENTS, check_name  # few processes send events
 
-        if caller.scopes:
-            check(caller.scopes, WRITE)
+        check(caller.scopes, WRITE)
         check_name(name)
         now = self.clock.now()
         is_run = caller.depth and not is_persons
@@ -331,8 +315,8 @@ class Scheduler(Checkout):
         check_operator(caller, schedule.definition)
         before = schedule.definition
         if changes.trigger_type == "after":
-            own, config = caller._replace(owner=before.owner), changes.trigger_config or {}
-            changes = replace(changes, trigger_config=self._follow(own, "after", config))
+            own = caller._replace(owner=before.owner)
+            changes = replace(changes, trigger_config=self._follow(own, changes))
         patch = self.drafter.patch(caller, schedule, changes, self.clock.now())
         if patch.payload is not None and patch.subject is not None:
             self.check_scopes(caller, WRITE, before._replace(payload=patch.payload, subject=patch.subject))
@@ -460,6 +444,6 @@ def _cancel_pending(change: Change) -> Decision[Schedule]:
     status = status_of(change.schedule.progress)
     live = change.reader.live_runs(change.schedule.definition.id) if status == "running" else []
     untouched = bool(live) and all(run.status != RunStatus.RUNNING and run.holder is None for run in live)
-    if status in ("pending", ScheduleState.BROKEN) or untouched:
+    if status in ("pending", "broken") or untouched:
         return policy_changes.cancel(change)
     raise policy_changes.not_possible("cancelled", status)

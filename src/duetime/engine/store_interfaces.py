@@ -306,10 +306,8 @@ class Events(Protocol):
 
     def event(self, event: int) -> EventRow | None: ...
 
-    def events_of(
-        self, owner: str | None, limit: int, before: int | None = None, name: str | None = None
-    ) -> list[EventRow]:
-        """Return the events of an owner, or of all owners, the latest first."""
+    def events_of(self, owner: str | None, limit: int, before: int = 0, name: str | None = None) -> list[EventRow]:
+        """Return the events of an owner, or of all owners, the latest first; those before one if it is not 0."""
 
     def latest_events(self, owner: str, pattern: str) -> list[EventRow]:
         """Return the latest event with a name, or with one that begins as a pattern such as `github.*` says."""

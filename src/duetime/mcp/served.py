@@ -6,16 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, NamedTuple
 
-from duetime.mcp.definitions import (
-    Arguments,
-    Reply,
-    Schema,
-    Tool,
-    ToolProblem,
-    errors_as_results,
-    text,
-    tool,
-)
+from duetime.mcp.definitions import Arguments, Reply, Schema, Tool, ToolProblem, errors_as_results, text, tool
 from duetime.service.kind_spec import KindSpec
 from duetime.service.services import Call
 

@@ -252,14 +252,7 @@ def cancel_tool(kind: str, name: str, id_name: str, schedule_id: Schema, list_na
     )
 
 
-def list_schedules(
-    call: Call,
-    arguments: Arguments,
-    kind: str,
-    plural: str,
-    id_name: str,
-    extras: RowExtras,
-) -> Reply:
+def list_schedules(call: Call, arguments: Arguments, kind: str, plural: str, id_name: str, extras: RowExtras) -> Reply:
     zone, status = call.in_zone(arguments.get("timezone")).zone, arguments.get("status")
     if status is not None and status not in STATUSES:
         return Reply({"error": f"Unknown status: {status}"})

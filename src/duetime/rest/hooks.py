@@ -13,7 +13,7 @@ from duetime.rest.requests import Given
 from duetime.rest.responses import HooksShape
 from duetime.service import answers
 from duetime.service.operations import hooks
-from duetime.service.operations.hooks import ChangeHook, CreateHook, hook_view, hook_views
+from duetime.service.operations.hooks import ChangeHook, CreateHook, hook_view
 
 HookGiven: Any = model_of("HookGiven", CreateHook, Given)
 RotationGiven: Any = model_of("RotationGiven", ChangeHook, Given, "hook")
@@ -24,8 +24,8 @@ routes = router("hooks")
 @routes.get("/hooks", response_model=HooksShape)
 def list_(call: Caller) -> Response:
     """List hooks with their latest deliveries, without their secrets."""
-    rows, _, notes = hooks.hooks(call)
-    return JSONResponse({"hooks": hook_views(call, rows), "notes": list(notes)})
+    views, _, notes = hooks.hooks(call)
+    return JSONResponse({"hooks": views, "notes": list(notes)})
 
 
 @routes.post("/hooks", status_code=201, response_model=answers.Hook, responses=problems(409, 415))

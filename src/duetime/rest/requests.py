@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -241,9 +241,7 @@ def naming_trigger(body: TimesGiven, trigger: object) -> Iterator[None]:
         raise
 
 
-_TRIGGER_PARTS = {name for each in (Once, Interval, Cron, Rrule, OnEvent, After) for name in each.model_fields} - {
-    "type"
-}
+_TRIGGER_PARTS = {name for each in get_args(get_args(Trigger)[0]) for name in each.model_fields} - {"type"}
 
 
 # -- policies -------------------------------------------------------------------------------------------------------

@@ -84,9 +84,7 @@ class TimeOptions(TypedDict, total=False):
     on: Annotated[
         str,
         Option(
-            "When an event arrives, such as github.push where ref = main.",
-            example="github.push",
-            placeholder="EVENT",
+            "When an event arrives, such as github.push where ref = main.", example="github.push", placeholder="EVENT"
         ),
     ]
     after: Annotated[

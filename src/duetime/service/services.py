@@ -127,21 +127,19 @@ class Services:
             *self.hooks(definition.kind).create_warnings(definition, payload if isinstance(payload, dict) else {}),
         ]
 
-    def unknown_event(self, owner: str, name: str) -> list[ScheduleWarning]:
-        """Return a warning if no event of a name that somebody sends has arrived."""
-        is_known = name.startswith("~") or self.scheduler.store.latest_events(owner, name)
-        return [] if is_known else [warning("event_unknown", event=name)]
-
     def _event_warnings(self, definition: Definition) -> list[ScheduleWarning]:
+        name, payload = (json_object(definition.trigger) or {}).get("event"), json_object(definition.payload) or {}
+        texts = [payload[each] for each in self.hooks(definition.kind).templates if each in payload]
+        return self.event_warnings(definition.owner, str(name), texts)
+
+    def event_warnings(self, owner: str, name: str, texts: Sequence[object] = ()) -> list[ScheduleWarning]:
         """Return a warning if no event of the name has arrived, or if the latest one lacks what the texts name."""
         from duetime.engine.event_templates import unknown_paths  # few schedules need it
 
-        name = str((json_object(definition.trigger) or {}).get("event"))
-        events = self.scheduler.store.latest_events(definition.owner, name)
+        events = self.scheduler.store.latest_events(owner, name)
         if not events:
-            return self.unknown_event(definition.owner, name)
-        payload, fields = json_object(definition.payload) or {}, self.hooks(definition.kind).templates
-        paths = unknown_paths(payload, fields, json.loads(events[0].data)) if fields else []
+            return [] if name.startswith("~") else [warning("event_unknown", event=name)]
+        paths = unknown_paths(texts, json.loads(events[0].data))
         return [warning("unknown_path", event=name, path=path) for path in paths[:5]]
 
     def worker_warnings(self, kind: str | None = None) -> list[ScheduleWarning]:

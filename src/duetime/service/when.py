@@ -27,6 +27,7 @@ _CRON = re.compile(r"@[a-z]+|[0-9*][0-9*/,-]*(?: [0-9*/,-]+){1,2}(?: [0-9A-Za-z*
 _TRIGGER_FIELDS = ("run_at", "expression", "rrule", "trigger_config", *UNITS)
 TriggerParts = tuple[str, Mapping[str, Any]]
 """The type of a trigger and its configuration."""
+_HAPPENS = re.compile(r"(?:on|after|once|when|whenever)\s", re.IGNORECASE)
 _ANY_TIME = Instant(2_000_000_000 * SECOND)
 """A fixed current time, to check whether a text can be read at all, whatever the time is."""
 _EXACT = ("Z", "+00:00")
@@ -70,53 +71,22 @@ def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
         return "rrule", {"rrule": rule[6:]}
     if rule[:5].lower() == "freq=":
         return "rrule", {"rrule": rule}
-    first = rule.partition(" ")[0].lower()
-    if first in ("after", "once", "when", "whenever"):
-        from duetime.engine.times.event_phrases import read_chain_phrase
-
-        chain = read_chain_phrase(" ".join(rule.split()))
-        if chain is not None:
-            return "after", chain
-        if first == "after":
-            advice = "write it like after backup succeeds, fails or ends; a time from now is written in 2 hours"
-            raise InvalidInput(f"when: {rule[:60]!r} does not say after what; {advice}", field="when")
-    event = _read_event(rule)
-    if event is not None:
-        return "event", event
     tidy = " ".join(text.split()) if len(text) <= MAX_PHRASE_LENGTH else ""
-    if not tidy:
-        raise InvalidInput(f'when: give a time such as "tomorrow at 9", or a rule such as {EXAMPLES}', field="when")
-    if _CRON.fullmatch(tidy):
-        return "cron", {"expression": tidy}
     try:
+        if _HAPPENS.match(rule):
+            from duetime.engine.times.event_phrases import read_happening
+
+            happening = read_happening(rule)
+            if happening is not None:
+                return happening
+        if not tidy:
+            raise InvalidInput(f'when: give a time such as "tomorrow at 9", or a rule such as {EXAMPLES}', field="when")
+        if _CRON.fullmatch(tidy):
+            return "cron", {"expression": tidy}
         parts = read_recurrence(tidy)
     except UnreadableTime as error:
         raise InvalidInput(f"when: {error.message}", field="when") from None
     return ("once", {"run_at": tidy}) if parts is None else parts
-
-
-def _read_event(text: str) -> dict[str, Any] | None:
-    """Return the configuration of a trigger that waits for an event, of a phrase such as "on github.push". A phrase
-    that can also be read as a time is one: "on friday"."""
-    if text[:3].lower() != "on ":
-        return None
-    from duetime.engine.times.event_phrases import read_event_phrase
-    from duetime.engine.times.recurrence import parse_recurrence
-
-    tidy = " ".join(text.split())
-    try:
-        event = read_event_phrase(tidy)
-    except UnreadableTime as error:
-        raise InvalidInput(f"when: {error.message}", field="when") from None
-    if event is None or event[1]:
-        return event and event[0]
-    try:
-        if parse_recurrence(tidy) is not None:
-            return None
-        read_time(tidy, zone="UTC", now=_ANY_TIME)
-    except Exception:  # neither a rule nor a time
-        return event[0]
-    return None
 
 
 def _read_fully(text: str) -> tuple[str, dict[str, Any]]:

@@ -38,16 +38,8 @@ from duetime.engine.policy.record import Excuses, Finished, plan_rescue
 from duetime.engine.policy.rows import Completion, Draft, NewRows, RunEvent, Writes
 from duetime.engine.store import Beat, ClaimRequest, Creation, Planned, RecordedAndClaimed, RunObserver, Store
 from duetime.engine.triggers.step_budget import within_transaction
-from duetime.stores.byte_limits import NeedsCount, add_bytes, add_bytes_of
-from duetime.stores.create import (
-    CreateRequest,
-    NotAtOnce,
-    add_living,
-    add_revived,
-    has_nul,
-    join_requests,
-    refuse_nul,
-)
+from duetime.stores.byte_limits import add_bytes, add_bytes_of
+from duetime.stores.create import CreateRequest, NotAtOnce, add_living, add_revived, has_nul, join_requests, refuse_nul
 from duetime.stores.events import EventsMixin
 from duetime.stores.hooks import HooksMixin
 from duetime.stores.reads import ReadsMixin
@@ -66,7 +58,6 @@ from duetime.stores.record_and_claim import (
 from duetime.stores.run_logs import RunLogsMixin
 from duetime.stores.shared_commit import SharedCommit
 from duetime.stores.transaction import SOON, NeedsDecision, Taken, Transaction, is_soon
-from duetime.stores.trim import TrimMixin
 
 log = logging.getLogger("duetime.store")
 
@@ -117,7 +108,7 @@ def _to_created(rows: NewRows) -> Creation:
     return created
 
 
-class BaseStore(ReadsMixin, TrimMixin, EventsMixin, HooksMixin, RunLogsMixin, Store, ABC):
+class BaseStore(ReadsMixin, EventsMixin, HooksMixin, RunLogsMixin, Store, ABC):
     """The part of the store contract that does not depend on the database."""
 
     writes_overlap = False
@@ -226,14 +217,6 @@ class BaseStore(ReadsMixin, TrimMixin, EventsMixin, HooksMixin, RunLogsMixin, St
                 add_bytes(tx, owner, number, limit, now)
 
         self._counting(now, add)
-
-    def _counting(self, now: Instant, transaction: Callable[[], T]) -> T:
-        """Run a transaction; if it needs a recount, add up what the owner stores without a lock, and retry."""
-        while True:
-            try:
-                return transaction()
-            except NeedsCount as stale:
-                self._count_bytes(stale.owner, now)
 
     def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision[T]]) -> T:
         """Change a schedule. Where only one transaction writes at a time, waiting callers share the next one."""

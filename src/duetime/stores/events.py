@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.errors import InvalidInput, LimitReached
-from duetime.engine.model import ENDED, EVENT_CAUSE, EventRow, Run, Schedule, ScheduleId
-from duetime.engine.policy.arrivals import Arrivals, without
-from duetime.engine.policy.follow_ups import Messenger
+from duetime.engine.model import ENDED, EventRow, Run, Schedule, ScheduleId
+from duetime.engine.policy.arrivals import Arrivals
 from duetime.engine.policy.rows import RunEvent
 from duetime.engine.store_interfaces import Events, SentEvent
 from duetime.engine.triggers.build import trigger_from_json
@@ -27,6 +26,7 @@ from duetime.stores.record_and_claim import apply, insert_events
 from duetime.stores.search import Where
 from duetime.stores.shared_commit import SharedCommit
 from duetime.stores.transaction import Transaction, schedule_of
+from duetime.stores.trim import BYTES_PER_EVENT, TrimMixin, delete_oldest_events
 
 MAX_PER_MINUTE: Final = 20_000
 """Maximum number of events of one owner in a minute."""
@@ -42,19 +42,12 @@ MAX_LISTENERS: Final = 1_000
 MAX_CHECKS: Final = 5_000
 MAX_BYTES: Final = 1024 * 1024
 """Number of conditions that are checked, and of bytes of data, after which no further event is considered."""
-BYTES_PER_EVENT: Final = 200
-"""Approximate bytes of an event besides its data."""
-T = TypeVar("T")
 Request = tuple[EventRow, int | None]
 """An event to store, and the maximum of bytes that its owner may store."""
+Listener = tuple[ScheduleId, str, Instant]
+"""A schedule that listens, its trigger, and when it was created."""
 Pair = tuple[EventRow, ScheduleId]
 """An event, and a schedule that it starts."""
-
-
-class ListenerRow(NamedTuple):
-    schedule: ScheduleId
-    trigger: str
-    created: Instant
 
 
 def names_for(name: str) -> str:
@@ -65,19 +58,8 @@ def names_for(name: str) -> str:
     return json.dumps([name] if name.startswith(ENDED) else [name, *wider, "*"])
 
 
-def delete_oldest_events(tx: Transaction, owner: str, number: int) -> tuple[int, int]:
-    """Delete the oldest events of an owner, except those that a run still needs; return their number and bytes."""
-    rows = tx.rows("delete_oldest_events", owner, number)
-    tx.send("add_to_events", -len(rows), owner)
-    return len(rows), sum(size + BYTES_PER_EVENT for (size,) in rows)
-
-
-class EventsMixin(IncidentsMixin, Events):
-    messenger: Messenger | None
+class EventsMixin(TrimMixin, IncidentsMixin, Events):
     _emits: SharedCommit[Request, SentEvent]
-
-    @abstractmethod
-    def _counting(self, now: Instant, transaction: Callable[[], T]) -> T: ...
 
     @abstractmethod
     def tell_observer(self, events: Sequence[RunEvent]) -> None: ...
@@ -92,11 +74,9 @@ class EventsMixin(IncidentsMixin, Events):
         def write() -> list[SentEvent]:
             with self._write() as tx:
                 for owner in sorted({event.owner for event in events}):
-                    own = [request for request in requests if request[0].owner == owner]
-                    self._count_sent(tx, owner, own, now)
-                stored = insert_events(tx, events)
+                    self._count_sent(tx, owner, [request for request in requests if request[0].owner == owner], now)
                 tx.announce(at_once=True)
-            return stored
+                return insert_events(tx, events)
 
         stored = self._counting(now, write)
         if not all(each.duplicate for each in stored):
@@ -150,13 +130,11 @@ class EventsMixin(IncidentsMixin, Events):
     def event_names(self, owner: str, limit: int) -> dict[str, Instant]:
         return dict(self._named("event_names", owner, owner, owner, limit))
 
-    def events_of(
-        self, owner: str | None, limit: int, before: int | None = None, name: str | None = None
-    ) -> list[EventRow]:
+    def events_of(self, owner: str | None, limit: int, before: int = 0, name: str | None = None) -> list[EventRow]:
         where = Where()
         where.equal("owner", owner)
         where.equal("name", name)
-        if before is not None:
+        if before:
             where.add("id < ?", before)
         statement = f"SELECT {', '.join(EventRow._fields)} FROM events{where.sql()} ORDER BY id DESC LIMIT ?"  # noqa: S608
         return [EventRow._make(row) for row in self._rows(statement, [*where.values, limit])]
@@ -172,7 +150,7 @@ class EventsMixin(IncidentsMixin, Events):
         return [schedule_of(row) for row in self._named("waiting_schedules", owner, names_for(name), limit)]
 
     def runs_of_event(self, event: EventRow, limit: int) -> list[Run]:
-        values = event.at, f"{EVENT_CAUSE}{event.id}", event.owner, names_for(event.name), limit
+        values = event.at, event.cause, event.owner, names_for(event.name), limit
         return [Run._make(row) for row in self._named("runs_of_event", *values)]
 
     # -- turning events into runs -------------------------------------------------------------------------------
@@ -209,7 +187,8 @@ class EventsMixin(IncidentsMixin, Events):
             if not conflicts:
                 apply(tx, arrivals.writes, now, self.messenger)
                 return
-            rows = without(rows, conflicts)
+            present = {(run.schedule, run.cause) for run in conflicts}
+            rows = [row for row in rows if (row[0].definition.id, row[1].cause) not in present]
 
 
 class _Expansion:
@@ -217,7 +196,7 @@ class _Expansion:
 
     def __init__(self, tx: Transaction, now: Instant) -> None:
         self._tx, self._now = tx, now
-        self._known: dict[tuple[str, str], tuple[int, list[ListenerRow]]] = {}
+        self._known: dict[tuple[str, str], tuple[int, list[Listener]]] = {}
         self._checks = self._bytes = 0
         self.pairs: list[Pair] = []
         self.reached: list[tuple[int | None, int]] = []
@@ -233,41 +212,43 @@ class _Expansion:
             self._bytes += len(event.data)
             is_enough = len(self.pairs) >= MAX_DECISIONS or self._checks >= MAX_CHECKS or self._bytes >= MAX_BYTES
             if place is not None or is_enough:
-                break
+                return
 
     def _add_pairs(self, event: EventRow) -> int | None:
         """Add the listeners of an event; return the last one that was considered, or None if that was the last."""
         listeners, is_all = self._listeners(event)
         self._checks += len(listeners)
-        data = None
+        data, place = None, event.reached
         with suppress(ValueError, RecursionError):  # it was edited in the database
             data = json.loads(event.data) if listeners else None
-        for number, listener in enumerate(listeners):
+        for listener in listeners:
             if len(self.pairs) >= MAX_DECISIONS:
-                return listeners[number - 1].schedule if number else event.reached
+                return place
+            place = listener[0]
             if self._listens(listener, event, data):
-                self.pairs.append((event, listener.schedule))
-        return None if is_all else listeners[-1].schedule
+                self.pairs.append((event, listener[0]))
+        return None if is_all else place
 
-    def _listeners(self, event: EventRow) -> tuple[list[ListenerRow], bool]:
+    def _listeners(self, event: EventRow) -> tuple[list[Listener], bool]:
         """Return the listeners of an event that were not considered yet, and whether these are all. They are read once
         for all events of the same name."""
         key, after = (event.owner, event.name), event.reached or 0
         if key not in self._known or self._known[key][0] > after:  # an event before it had been considered for a part
-            rows = self._tx.rows("listeners", event.owner, names_for(event.name), after, MAX_LISTENERS + 1)
-            self._known[key] = after, [ListenerRow._make(row) for row in rows]
+            rows: list[Any] = self._tx.rows("listeners", event.owner, names_for(event.name), after, MAX_LISTENERS + 1)
+            self._known[key] = after, rows
         _, listeners = self._known[key]
-        rest = [each for each in listeners[:MAX_LISTENERS] if each.schedule > after]
+        rest = [each for each in listeners[:MAX_LISTENERS] if each[0] > after]
         return rest, len(listeners) <= MAX_LISTENERS
 
-    def _listens(self, listener: ListenerRow, event: EventRow, data: object) -> bool:
+    def _listens(self, listener: Listener, event: EventRow, data: object) -> bool:
         from duetime.engine.triggers.event import EventTrigger  # few stores have events
 
-        if event.at < listener.created <= self._now:
+        schedule, text, created = listener
+        if event.at < created <= self._now:
             return False
         try:
-            trigger = trigger_from_json(listener.trigger)
+            trigger = trigger_from_json(text)
         except InvalidInput:
-            self.unreadable.add(listener.schedule)
+            self.unreadable.add(schedule)
             return False
         return isinstance(trigger, EventTrigger) and trigger.matches(data)

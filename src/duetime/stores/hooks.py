@@ -16,9 +16,7 @@ class HooksMixin(RecordsMixin, Hooks):
             tx.lock_owner(hook.owner)
             names = {row[2] for row in tx.rows("hooks_of", hook.owner, limit)}
             if hook.name in names:
-                raise Conflict(
-                    f"there is a hook of the name {hook.name} already; rotate its secret, or use another name"
-                )
+                raise Conflict(f"there is a hook {hook.name} already; rotate its secret, or use another name")
             if len(names) >= limit:
                 raise LimitReached(f"an owner may have {limit} hooks; delete one that is not used", code="quota")
             tx.rows("insert_hook", *astuple(hook))

@@ -12,12 +12,13 @@ from duetime.engine.clock import Clock, Instant
 from duetime.engine.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, Used, WorkerId, WorkerRow
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.gates import GateGift, gift_from, last_of
+from duetime.engine.policy.rows import StoredMemory
 from duetime.engine.store import Page, PauseOfAll, RunInput, RunQuery, RunStopRequest, ScheduleQuery
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.stores.byte_limits import read_page, run_bytes, schedule_bytes
 from duetime.stores.run_search import run_count, run_counts, run_page, runs_by_due
 from duetime.stores.search import Placed, firing, marks, place_of, schedule_count, schedule_page
-from duetime.stores.transaction import held_of, memory_from, schedule_of
+from duetime.stores.transaction import held_of, schedule_of
 
 RECENT_SECONDS = 1.0
 MOST_REMEMBERED = 10_000
@@ -173,8 +174,8 @@ class ReadsMixin(NamedQueries):
         return RunInput(*rows[0]) if rows else RunInput()
 
     def last_gift(self, schedule: ScheduleId, gate: str) -> GateGift:
-        gifts = dict(self._named("gate_gifts", schedule))
-        return last_of(gate, memory_from(self._named("memory_of", schedule)), gifts.values())
+        memory = StoredMemory(*next(iter(self._named("memory_of", schedule)), ()))
+        return last_of(gate, memory, dict(self._named("gate_gifts", schedule)).values())
 
     def gate_gift(self, run: RunId) -> GateGift | None:
         rows = self._named("gate_gift", run)

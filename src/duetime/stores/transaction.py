@@ -60,10 +60,6 @@ def holding_of(row: tuple[Any, ...]) -> LockedRun:
     return _new(LockedRun, (*row[:5], _new(Progress, row[5:])))
 
 
-def memory_from(rows: Sequence[tuple[Any, ...]]) -> StoredMemory:
-    return StoredMemory(*rows[0]) if rows else StoredMemory()
-
-
 def beat_of(stop: Sequence[tuple[Any, ...]], floor: Sequence[tuple[Any, ...]]) -> Beat:
     return Beat([row[0] for row in stop], int(floor[0][0]))
 
@@ -260,7 +256,7 @@ class Transaction(Reader, Protocol):
         return Tombstone._make(rows[0]) if rows else None
 
     def memory_of(self, schedule: ScheduleId) -> StoredMemory:
-        return memory_from(self.rows("memory_of", schedule))
+        return StoredMemory(*next(iter(self.rows("memory_of", schedule)), ()))
 
     def gate_gifts(self, schedule: ScheduleId) -> dict[RunId, str]:
         return dict(self.rows("gate_gifts", schedule))

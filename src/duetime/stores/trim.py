@@ -7,12 +7,12 @@ history. Only a total above the limit is counted exactly, so the limit also boun
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from duetime.engine.clock import HOUR, Instant
 from duetime.engine.model import LOCAL
-from duetime.stores.byte_limits import MAX_TOTAL_AGE_WHEN_FULL
-from duetime.stores.events import delete_oldest_events
+from duetime.stores.byte_limits import MAX_TOTAL_AGE_WHEN_FULL, NeedsCount
 from duetime.stores.records import RecordsMixin
 from duetime.stores.transaction import Transaction
 
@@ -20,6 +20,16 @@ WEIGHED_AT_ONCE: Final = 2_000
 """Maximum number of runs that one call adds to the totals."""
 RECENT: Final = HOUR
 """Runs that ended within this time are kept, whatever their size, because somebody may be waiting for their results."""
+BYTES_PER_EVENT: Final = 200
+"""Approximate bytes of an event besides its data."""
+T = TypeVar("T")
+
+
+def delete_oldest_events(tx: Transaction, owner: str, number: int) -> tuple[int, int]:
+    """Delete the oldest events of an owner, except those that a run still needs; return their number and bytes."""
+    rows = tx.rows("delete_oldest_events", owner, number)
+    tx.send("add_to_events", -len(rows), owner)
+    return len(rows), sum(size + BYTES_PER_EVENT for (size,) in rows)
 
 
 class TrimMixin(RecordsMixin):
@@ -57,6 +67,14 @@ class TrimMixin(RecordsMixin):
             if rows:
                 tx.send("set_weighed", max(last for _, last, _, _ in rows))
         return sum(number for _, _, number, _ in rows)
+
+    def _counting(self, now: Instant, transaction: Callable[[], T]) -> T:
+        """Run a transaction; if it needs a recount, add up what the owner stores without a lock, and retry."""
+        while True:
+            try:
+                return transaction()
+            except NeedsCount as stale:
+                self._count_bytes(stale.owner, now)
 
     def _count_bytes(self, owner: str, now: Instant) -> int:
         """Sum up what an owner stores, without a lock, and store the total: without what others deleted meanwhile, or

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -55,6 +57,22 @@ def test_days_stay_days(phrase: str) -> None:
     assert read_phrase(phrase)[0] != "event"
 
 
+@pytest.mark.parametrize(
+    "phrase", ["on x where a!=1", "on x where a >= 5", "on x where a", "on x where a = 1 and a = 2"]
+)
+def test_a_condition_that_is_none(phrase: str) -> None:
+    with pytest.raises(InvalidInput, match="as in"):
+        read_phrase(phrase)
+
+
+def test_a_long_phrase_is_read_in_time() -> None:
+    began = time.process_time()
+    for part in ("a = b or ", "a = b and ", "a is ", "= ", "' or "):
+        with suppress(InvalidInput):
+            read_phrase(f"on x where {part * (900 // len(part))}!")
+    assert time.process_time() - began < 1
+
+
 def test_the_names_under_which_an_event_is_heard() -> None:
     assert json.loads(names_for("a.b.c")) == ["a.b.c", "a.b.*", "a.*", "*"]
     assert json.loads(names_for("a")) == ["a", "*"]
@@ -69,6 +87,7 @@ def test_the_names_under_which_an_event_is_heard() -> None:
         ("once backup is done", "backup", "ends"),
         ("when invoice import failed", "invoice import", "fails"),
         ("after report finishes successfully", "report", "succeeds"),
+        ("after report has completed successfully", "report", "succeeds"),
         ("after ends ends", "ends", "ends"),
     ],
 )

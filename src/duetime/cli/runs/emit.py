@@ -40,10 +40,8 @@ def send(
     a run failed and 6 if one has not ended by then."""
     with opened(db) as app:
         request = EmitEvent(event=event, data=None if data is None else _value(given_text(data)), idempotency_key=key)
-        look = partial(look_at_runs, app.call)
-        (number, duplicate, runs, ended, reason), warnings, notes = wait_for_result(
-            emit(app.call, request), look, is_over, wait
-        )
+        sent = wait_for_result(emit(app.call, request), partial(look_at_runs, app.call), is_over, wait)
+        (number, duplicate, runs, ended, reason), warnings, notes = sent
         lines = [f"Event {number} was sent before." if duplicate else f"Sent event {number}.", *notes]
         lines += [f"Run {run.id} of {name_of(run)} {run_ending(run, wait, None)}" for run in runs]
         lines += [f"Not over after {wait:g} s: {reason}."] if wait and not ended else []

@@ -13,14 +13,7 @@ from duetime.service.errors import refuse
 from duetime.service.kind_spec import known_specs
 from duetime.service.lookup import name_of, short_id
 from duetime.service.masking import masked_payload
-from duetime.service.operations.history import (
-    History,
-    ShowRun,
-    history_with_facts,
-    run_details,
-    schedule_of,
-    show_run,
-)
+from duetime.service.operations.history import History, ShowRun, history_with_facts, run_details, schedule_of, show_run
 from duetime.service.operations.run import RunAgain, Stop, run_again
 from duetime.service.operations.run import stop as stop_run
 from duetime.service.operations.waiting import wait_for_end, waited_for

@@ -8,7 +8,7 @@ from typing import Annotated
 from duetime.security.webhook_signatures import SCHEMES
 from duetime.service.operations import hooks
 from duetime.service.operations.declaration import Answer
-from duetime.service.operations.hooks import ChangeHook, CreateHook, hook_view, hook_views
+from duetime.service.operations.hooks import ChangeHook, CreateHook, hook_view
 from duetime.service.vocabulary import HookRow
 from duetime.terminal import output
 from duetime.terminal.completion import one_of
@@ -55,10 +55,9 @@ def _print(app: Application, answer: Answer[HookRow], json_: bool) -> None:
 def list_(db: Db = None, json_: Json = False) -> None:
     """List hooks with the time of their latest delivery."""
     with opened(db) as app:
-        views = hook_views(app.call, hooks.hooks(app.call).value)
+        views = hooks.hooks(app.call).value
     if json_:
-        output.print_json({"hooks": views})
-        return
+        return output.print_json({"hooks": views})
     if views:
         rows = [[each["name"], each["scheme"], each["url"], each["last_used"] or "-"] for each in views]
         output.table(["NAME", "SCHEME", "ADDRESS", "LAST USED"], rows, fold=True)

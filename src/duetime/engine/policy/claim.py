@@ -25,7 +25,7 @@ from duetime.engine.model import (
 from duetime.engine.outcome import Failed
 from duetime.engine.policy.catch_up import LEAD, Answers, Occurring, Question, occurrences, without
 from duetime.engine.policy.decision import Change
-from duetime.engine.policy.finish import HeldRun, Reader, end_run, miss_untaken
+from duetime.engine.policy.finish import HeldRun, Reader, end_run, miss_untaken, replace_untaken
 from duetime.engine.policy.incidents import note
 from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_for_ending, policy_from_json
 from duetime.engine.policy.pauses import resume
@@ -107,10 +107,7 @@ def plan_claims(
 
 
 def _plan_all(
-    plan: ClaimPlan,
-    entries: Iterable[DueItem],
-    batch: Sequence[DueItem],
-    budget: step_budget | None = None,
+    plan: ClaimPlan, entries: Iterable[DueItem], batch: Sequence[DueItem], budget: step_budget | None = None
 ) -> None:
     """Plan the given entries, which are a whole batch or a part of one."""
     for entry in entries:
@@ -150,11 +147,7 @@ def _plan_rest(plan: ClaimPlan, entries: Sequence[DueItem], batch: Sequence[DueI
 
 
 def _within_shares(
-    plan: ClaimPlan,
-    entries: Sequence[DueItem],
-    batch: Sequence[DueItem],
-    budget: step_budget,
-    last: list[DueItem],
+    plan: ClaimPlan, entries: Sequence[DueItem], batch: Sequence[DueItem], budget: step_budget, last: list[DueItem]
 ) -> Iterator[DueItem]:
     """Yield the entries of owners that have not used up their share, and put the others in `last`. Refill the budget
     whenever an evaluation was postponed, before the entry that follows it."""
@@ -241,7 +234,8 @@ def _question(entry: DueItem, progress: Progress) -> Question:
 def _advance(plan: ClaimPlan, entry: DueItem, policy: Policy, occurring: Occurring, before: Progress) -> None:
     definition = entry.definition
     if before.untaken and occurring.run and policy.untaken == Untaken.REPLACE and policy.only_if is None:
-        before = _replace_untaken(plan, entry, policy, before, in_outage=occurring.missed is not None)
+        in_outage, schedule = occurring.missed is not None, Schedule(definition, before)
+        before = replace_untaken(plan.writes, schedule, policy, plan.now, plan.reader, in_outage=in_outage)
     progress, following, run = before, occurring.following, occurring.run
     if len(run) == 1 and occurring.missed is None and policy.max_runs is None and not (before.active or before.queued):
         _start_alone(plan, entry, policy, occurring, before)
@@ -265,15 +259,6 @@ def _advance(plan: ClaimPlan, entry: DueItem, policy: Policy, occurring: Occurri
         plan.writes.due_new.append(trigger_entry(definition, policy, following))
 
 
-def _replace_untaken(plan: ClaimPlan, entry: DueItem, policy: Policy, before: Progress, *, in_outage: bool) -> Progress:
-    """End waiting runs that nobody took before the next occurrence, which replaces them."""
-    for run in plan.reader.live_runs(entry.definition.id):
-        if run.status == RunStatus.WAITING and run.holder is None and run.id not in plan.writes.runs:
-            held = HeldRun(run, entry.definition, before)
-            miss_untaken(plan.writes, held, policy, plan.now, plan.reader, in_outage=in_outage)
-    return plan.writes.progress_of(before)
-
-
 def _start_alone(plan: ClaimPlan, entry: DueItem, policy: Policy, occurring: Occurring, before: Progress) -> None:
     """Start the only run. Nearly every claim is this case, so only a few columns of its progress are written."""
     definition, following = entry.definition, occurring.following
@@ -287,7 +272,7 @@ def _admit(
     plan: ClaimPlan, entry: DueItem, policy: Policy, due: Instant, progress: Progress, before: Progress
 ) -> Progress:
     """Admit one occurrence that may run: start it, queue it, or skip it visibly. A run that nobody took waits beside
-    the check of a gate, which replaces it if it lets the new one pass: see `gate_runs.give`."""
+    the check of a gate, which replaces it if it lets the new one pass: see `gates.give`."""
     replaceable = progress.untaken if policy.only_if is not None and policy.untaken == Untaken.REPLACE else 0
     if progress.queued == 0 and progress.active == replaceable:
         return _start(plan, entry, due, progress)

@@ -209,6 +209,16 @@ def miss_untaken(
     end_run(writes, held, policy, missed, now, reader)
 
 
+def replace_untaken(
+    writes: Writes, schedule: Schedule, policy: Policy, now: Instant, reader: Reader, *, in_outage: bool = False
+) -> Progress:
+    """End the waiting runs that nobody took before something that replaces them."""
+    for run in reader.live_runs(schedule.definition.id):
+        if run.status == _WAITING and run.holder is None and run.id not in writes.runs:
+            miss_untaken(writes, HeldRun(run, *schedule), policy, now, reader, in_outage=in_outage)
+    return writes.progress_of(schedule.progress)
+
+
 def discount(writes: Writes, held: HeldRun, policy: Policy, now: Instant) -> None:
     """Take back that a run counts towards `max_runs`; if it was to be the last one, the schedule continues."""
     counted = writes.progress_of(held.progress)

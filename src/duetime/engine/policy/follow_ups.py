@@ -157,33 +157,19 @@ def _parse_result(result: str | None) -> Any:
 def end_event(definition: Definition, run: Run, now: Instant, depth: int) -> EventRow:
     """Return the event that the end of a run is for the schedules that follow. `depth` is that of the event that
     started the run. A run that is retried manually ends again under another fence, which is another event."""
-    data = {
-        "schedule": definition.public_id,
-        "name": run.name,
-        "run": run.id,
-        "status": run.status,
-        "due": run.due,
-        "result": _parse_result(run.result),
-        "text": result_text(run.result),
-        "error": run.error,
-    }
+    data = _about(definition, run) | {"name": run.name}
+    data |= {"result": _parse_result(run.result), "text": result_text(run.result)}
     text, name = json.dumps(data, ensure_ascii=False, separators=(",", ":")), f"{ENDED}{definition.id}"
     return EventRow(0, definition.owner, name, f"{run.id}.{run.fence}", now, max(definition.depth, depth), text)
 
 
+def _about(definition: Definition, run: Run) -> dict[str, Any]:
+    return {"run": run.id, "schedule": definition.public_id, "status": run.status, "due": run.due, "error": run.error}
+
+
 def _callback(definition: Definition, run: Run, key: str, callback: Callback, now: Instant) -> Draft:
-    about = {
-        "run": run.id,
-        "schedule": definition.public_id,
-        "status": run.status,
-        "attempt": run.attempt,
-        "due": run.due,
-        "created": definition.created,
-        "payload": definition.payload,
-        "result": run.result,
-        "error": run.error,
-    }
-    payload = {**callback.payload, "about": about}
+    about = {"attempt": run.attempt, "created": definition.created, "payload": definition.payload, "result": run.result}
+    payload = {**callback.payload, "about": _about(definition, run) | about}
     name, policy = f"callback of {run.name}"[:_LONGEST_NAME], callback_policy(callback)
     return _draft(definition.owner, definition.depth, key, callback.kind, name, "", payload, policy, now)
 

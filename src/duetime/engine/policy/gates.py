@@ -17,7 +17,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.model import Cause, Definition, Run, RunStatus
 from duetime.engine.outcome import Skipped
 from duetime.engine.policy.decision import Change, Decision, not_possible
-from duetime.engine.policy.finish import HeldRun, Reader, discount, end_run, miss_untaken
+from duetime.engine.policy.finish import HeldRun, Reader, discount, end_run, replace_untaken
 from duetime.engine.policy.follow_ups import result_text
 from duetime.engine.policy.options import Policy, Untaken, policy_for_ending
 from duetime.engine.policy.rows import Extension, MemoryWrite, RunColumn, StoredMemory, Writes
@@ -81,9 +81,7 @@ def give(change: Change, run: Run, *, fence: int, gift: GateGift) -> Decision[bo
     writes = Writes(columns=[RunColumn("gate", gift.to_json(), run.id)])
     policy = policy_for_ending(definition.policy)
     if progress.untaken and policy.untaken == Untaken.REPLACE:
-        for waiting in reader.live_runs(definition.id):
-            if waiting.status == RunStatus.WAITING and waiting.holder is None:
-                miss_untaken(writes, HeldRun(waiting, definition, progress), policy, change.now, reader)
+        replace_untaken(writes, change.schedule, policy, change.now, reader)
     return writes, True
 
 

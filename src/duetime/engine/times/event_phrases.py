@@ -5,59 +5,63 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from duetime.engine.clock import Instant
 from duetime.engine.errors import UnreadableTime
 from duetime.engine.model import EVENT_NAME
+from duetime.engine.times import read_time
+from duetime.engine.times.recurrence import parse_recurrence
 
 EXAMPLE: Final = "on github.push where ref = refs/heads/main at most every 10m"
 MAX_EVENT_PHRASE_LENGTH: Final = 1000
+_LIMIT: Final = r"(?:,? at most (?:once )?(?:every|per|each|an|a|in) (?P<cooldown>.+))?"
+_NAME: Final = rf"(?P<name>\*|{EVENT_NAME}(?:(?<=\.)\*)?)"
 _PHRASE = re.compile(
-    rf"on (?:event |the event )?(\*|{EVENT_NAME}(?:(?<=\.)\*)?)(?: (?:where|if|when|with) (.+?))?"
-    r"(?:,? at most (?:once )?(?:every|per|each|an|a|in) (.+))?",
-    re.IGNORECASE,
+    rf"on (?:event |the event )?{_NAME}(?: (?:where|if|when|with) (?P<where>.+?))?{_LIMIT}", re.IGNORECASE
 )
 _CHAIN = re.compile(
-    r"(?:after|once|when|whenever) (?:the )?(?:job |prompt |schedule )?(.{1,200}?) (?:has |is |was )?"
-    r"(succeeds|succeeded|successful|completes|completed|fails|failed|ends|ended|finishes|finished|done)"
-    r"( successfully)?(?:,? at most (?:once )?(?:every|per|each|an|a|in) (.+))?",
+    r"(?:after|once|when|whenever) (?:the )?(?:job |prompt |schedule )?(?P<name>.{1,200}?) (?:has |is |was )?(?:"
+    r"(?P<succeeds>(?:completes|completed|ends|ended|finishes|finished|done) successfully|"
+    rf"succeeds|succeeded|successful|completes|completed)|(?P<fails>fails|failed)|ends|ended|finishes|finished|done){_LIMIT}",
     re.IGNORECASE,
 )
-_OUTCOMES: Final = {
-    "succ": "succeeds", "comp": "succeeds", "fail": "fails", "ends": "ends", "ende": "ends", "fini": "ends",
-    "done": "ends",
-}  # fmt: skip
 _BARE = r"""[^\s"'](?:(?!\s(?:and|or)\s).)*?"""
 _VALUE = rf"""(?:"[^"]*"|'[^']*'|{_BARE})"""
 _CONDITION = re.compile(
-    rf"([^\s=]+)(?:\s*(?:==?|\bis\b)\s*({_VALUE}(?:\s+or\s+{_VALUE})*)|\s+(?:exists|is present))(?:\s+and\s+|$)",
+    rf"([^\s=!<>]+)(?:\s*(?:==?|\bis\b)\s*({_VALUE}(?:\s+or\s+{_VALUE})*)|\s+(?:exists|is present))(?:\s+and\s+|$)",
     re.IGNORECASE,
 )
 _OR = re.compile(rf"({_VALUE})(?:\s+or\s+|$)", re.IGNORECASE)
 
 
-def read_event_phrase(text: str) -> tuple[dict[str, Any], bool] | None:
-    """Return the configuration of an event trigger, and whether the phrase can only be about an event: "on push" may be
-    a misspelled day. Return None for a phrase that is about none."""
-    match = _PHRASE.fullmatch(text) if len(text) <= MAX_EVENT_PHRASE_LENGTH else None
+def read_happening(text: str) -> tuple[str, dict[str, Any]] | None:
+    """Return the type and the configuration of a trigger, of a phrase such as "on github.push" or "after backup
+    succeeds"; None for a phrase that is about none or can also be read as a time: "on friday"."""
+    text = " ".join(text.split())
+    match = (_PHRASE.fullmatch(text) or _CHAIN.fullmatch(text)) if len(text) <= MAX_EVENT_PHRASE_LENGTH else None
     if match is None:
+        if text[:6].lower() == "after ":
+            advice = "write it like after backup succeeds, fails or ends; a time from now is written in 2 hours"
+            raise UnreadableTime(f"{text[:60]!r} does not say after what; {advice}", field="when")
         return None
-    name, where, cooldown = match.groups()
-    config: dict[str, Any] = {"event": name}
-    if where is not None:
-        config["where"] = _conditions(where)
-    if cooldown is not None:
-        config["at_most_every"] = cooldown
-    return config, len(config) > 1 or not name.isalpha()
+    parts, config = match.groupdict(), dict[str, Any]()
+    if parts["cooldown"] is not None:
+        config["at_most_every"] = parts["cooldown"]
+    if match.re is _CHAIN:
+        outcome = next((each for each in ("succeeds", "fails") if parts[each]), "ends")
+        return "after", {"schedule": parts["name"].strip("\"'"), "outcome": outcome, **config}
+    if parts["where"] is not None:
+        config["where"] = _conditions(parts["where"])
+    is_time = not config and parts["name"].isalpha() and _is_time(text)
+    return None if is_time else ("event", {"event": parts["name"], **config})
 
 
-def read_chain_phrase(text: str) -> dict[str, Any] | None:
-    """Return the configuration of a trigger that follows another schedule, of a phrase such as "after backup
-    succeeds"; None for any other phrase."""
-    match = _CHAIN.fullmatch(text) if len(text) <= MAX_EVENT_PHRASE_LENGTH else None
-    if match is None:
-        return None
-    name, outcome, well, cooldown = match.groups()
-    config = {"schedule": name.strip("\"'"), "outcome": "succeeds" if well else _OUTCOMES[outcome.lower()[:4]]}
-    return config if cooldown is None else {**config, "at_most_every": cooldown}
+def _is_time(text: str) -> bool:
+    try:
+        if parse_recurrence(text) is None:
+            read_time(text, zone="UTC", now=Instant(0))
+    except Exception:  # neither a rule nor a time
+        return False
+    return True
 
 
 def _conditions(text: str) -> dict[str, Any]:

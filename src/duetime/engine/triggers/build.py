@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import InvalidInput, InvalidTrigger, UnreadableTime
-from duetime.engine.model import ENDED, FOLLOWED, Followed
+from duetime.engine.model import ENDED, FOLLOWED
 from duetime.engine.text_cache import text_cache
 from duetime.engine.times import LONGEST_DURATION, read_exact, read_instant
 from duetime.engine.times.grammar import plain_words, read_amounts, read_iso, read_relative
@@ -145,14 +145,13 @@ def _stored_change(stored: Mapping[str, object], common: Common) -> Trigger:
 
 
 def _stored_event(stored: Mapping[str, object], common: Common) -> Trigger:
-    from duetime.engine.triggers.event import EventTrigger, check_pattern, conditions_of  # few triggers need it
+    from duetime.engine.triggers.event import EventTrigger, check_name, conditions_of  # few triggers need it
 
-    event, where = check_pattern(stored.get("event")), conditions_of(stored.get("where"))
+    event, where = check_name(stored.get("event"), listens=True), conditions_of(stored.get("where"))
     cooldown = _whole(stored.get("cooldown_us", 0), "cooldown_us", least=0)
     texts: dict[str, Any] = {name: stored.get(name, "") for name in ("id", "label", "outcome")}
-    for name, text in texts.items():
-        if not isinstance(text, str):
-            raise InvalidTrigger(f"{name} must be text.", field=name)
+    if not all(isinstance(text, str) for text in texts.values()):
+        raise InvalidTrigger("id, label and outcome must be text.", field="label")
     return EventTrigger(event=event, where=where, cooldown=cooldown, **texts, **common)
 
 
@@ -434,10 +433,11 @@ def _after(config: Config, shared: Common, now: Instant) -> Trigger:
     outcome, followed = str(config.get("outcome", "succeeds")), config.get(FOLLOWED)
     if outcome not in OUTCOMES:
         raise InvalidTrigger(field="outcome", problem=f"must be one of {', '.join(OUTCOMES)}.")
-    if not isinstance(followed, Followed):
+    if not isinstance(followed, tuple):
         raise InvalidTrigger(field="schedule", problem="must be the id or the name of a schedule to follow.")
-    event = {"event": f"{ENDED}{followed.number}", "where": {"status": OUTCOMES[outcome]}}
-    return _waiting(config, {**event, "id": followed.id, "label": followed.name, "outcome": outcome}, shared)
+    number, id, name = followed
+    event = {"event": f"{ENDED}{number}", "where": {"status": OUTCOMES[outcome]}}
+    return _waiting(config, {**event, "id": id, "label": name, "outcome": outcome}, shared)
 
 
 def _waiting(config: Config, stored: Mapping[str, object], shared: Common) -> Trigger:

@@ -157,12 +157,9 @@ def _event_words(trigger: Trigger) -> str:
     if trigger.outcome:
         words = f"after {trigger.label} {trigger.outcome}"
     elif trigger.where:
-        words += f" where {' and '.join(f'{path} {_value_words(values)}' for path, values in trigger.where)}"
+        parts = [f"{path} is {' or '.join(values) if values else 'present'}" for path, values in trigger.where]
+        words += f" where {' and '.join(parts)}"
     return f"{words}, at most every {_duration_words(trigger.cooldown)}" if trigger.cooldown else words
-
-
-def _value_words(values: tuple[str, ...]) -> str:
-    return f"is {' or '.join(values)}" if values else "is present"
 
 
 def _day_interval_words(trigger: DayIntervalTrigger) -> str:

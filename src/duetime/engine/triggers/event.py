@@ -36,12 +36,15 @@ OUTCOMES: Final[Mapping[str, tuple[str, ...]]] = {
 MISSING: Final = object()
 
 
-def check_name(name: object, field: str = "event") -> str:
-    """Return the name of an event that somebody sends."""
-    if isinstance(name, str) and len(name) <= MAX_EVENT_NAME_LENGTH and re.fullmatch(EVENT_NAME, name):
-        return name
+def check_name(name: object, *, listens: bool = False) -> str:
+    """Return the name of an event that somebody sends, or to which a schedule listens, which may end in `.*`."""
+    text = name if isinstance(name, str) and len(name) <= MAX_EVENT_NAME_LENGTH else ""
+    if re.fullmatch(_PATTERN, text) if listens else re.fullmatch(EVENT_NAME, text):
+        return text
     rule = f"letters, digits and . _ : / -, beginning with a letter, at most {MAX_EVENT_NAME_LENGTH} characters"
-    raise InvalidInput(field=field, problem=f"must be a name such as github.push: {rule}; not {repr(name)[:60]}")
+    also = " or github.*" if listens else ""
+    problem = f"must be a name such as github.push{also}: {rule}; not {repr(name)[:60]}"
+    raise InvalidTrigger(field="event", problem=problem) if also else InvalidInput(field="event", problem=problem)
 
 
 def value_at(data: object, path: str) -> object:
@@ -92,14 +95,6 @@ class EventTrigger(Trigger):
         rest = {"where": where, "cooldown_us": self.cooldown}
         rest |= {"label": self.label, "id": self.id, "outcome": self.outcome}
         return super().to_dict() | {"event": self.event} | {name: value for name, value in rest.items() if value}
-
-
-def check_pattern(name: object) -> str:
-    """Return the name of the events to which a schedule listens, which may end in `.*`."""
-    if isinstance(name, str) and len(name) <= MAX_EVENT_NAME_LENGTH and re.fullmatch(_PATTERN, name):
-        return name
-    problem = f"must be the name of an event, such as github.push or github.*; not {repr(name)[:60]}"
-    raise InvalidTrigger(field="event", problem=problem)
 
 
 def conditions_of(where: object) -> Conditions:

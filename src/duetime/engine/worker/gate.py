@@ -32,12 +32,7 @@ NO_GATES: Final = "this worker cannot check only_if; start one with the tasks"
 
 
 def check_gate(
-    item: ClaimedRun,
-    kinds: Mapping[str, Kind],
-    store: Store,
-    clock: Clock,
-    lease: Lease | None,
-    event: EventRow | None = None,
+    item: ClaimedRun, kinds: Mapping[str, Kind], store: Store, clock: Clock, lease: Lease | None, event: EventRow | None
 ) -> Finished | GateGift:
     """Return what the gate gave to a run whose work is to be done, or the end of a run that it does not let pass."""
     item.begun = True

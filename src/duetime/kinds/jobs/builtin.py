@@ -171,9 +171,8 @@ def event(
     """Returns what the event that started the run contains at a path, to begin a pipeline with."""
     from duetime.engine.triggers.event import MISSING, value_at
 
-    if context.event is None:
-        return default
-    value = value_at(context.event.data, path) if path else context.event.data
+    data = MISSING if context.event is None else context.event.data
+    value = value_at(data, path) if path else data
     return default if value is MISSING else value
 
 

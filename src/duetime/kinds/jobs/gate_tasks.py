@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -112,21 +113,17 @@ def files_changed(
 ) -> dict[str, Any]:
     """Only in only_if: lets the names of files pass that are new or changed in a folder and the folders below it."""
     top = allowed_folder(folder, folders)
-    digest, newest, number = hashlib.sha256(), 0, 0
-    since = memory.before[1] if isinstance(memory.before, list) else 0
-    names: list[str] = []
-    for path, modified, size in _files(top):
-        number += 1
-        digest.update(f"{path}\0{modified}\0{size}\0".encode(errors="surrogateescape"))
-        newest = max(newest, modified)
-        if modified > since and len(names) < _MOST_NAMED:
-            names.append(path)
-    memory.after = [digest.hexdigest(), newest]
+    files = list(_files(top))
+    digest = hashlib.sha256(
+        "".join(f"{path}\0{at}\0{size}\0" for path, at, size in files).encode(errors="surrogateescape")
+    )
+    memory.after = [digest.hexdigest(), max((at for _, at, _ in files), default=0)]
     if memory.before is None:
         raise NotNow(FIRST_LOOK)
     if memory.before[0] == memory.after[0]:
         raise NotNow("no file has changed")
-    return {"changed": names, "number_of_files": number}
+    names = [path for path, at, _ in files if at > memory.before[1]]
+    return {"changed": names[:_MOST_NAMED], "number_of_files": len(files)}
 
 
 def allowed_folder(folder: str, folders: Sequence[str]) -> str:
@@ -147,17 +144,14 @@ def _files(top: str) -> Iterator[tuple[str, int, int]]:
     left = _MOST_FILES
     for parent, below, names in os.walk(top, followlinks=False):
         below.sort()
-        for name in sorted(names):
-            left -= 1
-            if left < 0:
-                problem = f"holds more than {_MOST_FILES} files; choose a folder below it"
-                raise InvalidInput(field="folder", problem=problem)
-            path = Path(parent, name)
-            try:
+        left -= len(names) + len(below)
+        if left < 0:
+            problem = f"holds more than {_MOST_FILES} files and folders; choose a folder below it"
+            raise InvalidInput(field="folder", problem=problem)
+        for path in (Path(parent, name) for name in sorted(names)):
+            with suppress(FileNotFoundError):  # it was deleted meanwhile
                 about = path.lstat()
-            except FileNotFoundError:  # it was deleted meanwhile
-                continue
-            yield str(path.relative_to(top)), about.st_mtime_ns, about.st_size
+                yield str(path.relative_to(top)), about.st_mtime_ns, about.st_size
 
 
 def _print(value: Any) -> str:

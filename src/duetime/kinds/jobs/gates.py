@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -92,9 +93,9 @@ class GateChecks:
 
     def close(self) -> None:
         with self._opening:
-            if self._http is not None:
-                self._http.close()
-                self._http = None
+            http, self._http = self._http, None
+        if http is not None:
+            http.close()
 
     def _beside(self, evaluate: Callable[[], T], stop: StopSignal) -> T:
         """Evaluate in another thread, which is left alone if a task does not return in time, because a thread cannot be
@@ -102,31 +103,26 @@ class GateChecks:
         self._lost = [thread for thread in self._lost if thread.is_alive()]
         if len(self._lost) >= _MOST_LOST:
             raise GateFailed(f"{len(self._lost)} earlier checks of gates have not returned")
-        results: list[T | BaseException] = []
+        future = Future[T]()
 
         def run() -> None:
             try:
-                results.append(evaluate())
+                future.set_result(evaluate())
             except BaseException as error:  # it is raised again in the thread of the run
-                results.append(error)
+                future.set_exception(error)
 
         thread = threading.Thread(target=run, name="duetime-gate", daemon=True)
         thread.start()
-        thread.join(LONGEST)
-        if not results:
+        if not wait((future,), LONGEST).done:
             stop.set(StopReason.TIMEOUT)
             self._lost.append(thread)
             raise GateFailed(_OVER)
-        if isinstance(results[0], BaseException):
-            raise results[0]
-        return results[0]
+        return future.result()
 
     def _evaluate(self, stages: Sequence[Stage], memory: str | None, work: Work, ends: float) -> GateGift | Skipped:
         before: dict[str, Any] = {} if memory is None else json.loads(memory)
         memories = {str(index): Memory(before.get(str(index))) for index in range(len(stages))}
-        value: Any = None
-        result: Any = None
-        reason: str | None = None
+        value = result = reason = None
         for index, stage in enumerate(stages):
             if stage.step.apart:
                 reason = reason or _refusal(stages[index - 1], value)

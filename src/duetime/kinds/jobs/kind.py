@@ -141,10 +141,8 @@ class JobKind(KindHooks):
         """Call one task, in a process of its own if it needs one."""
         if task.isolation == "thread":
             return self._call(task, args, kwargs, work)
-        steps = [(task, args, kwargs, True)]
-        return json.loads(
-            self._process_runner().run(steps, self._context(work), work.stop, lease=work.lease, last=False)
-        )
+        steps, context = [(task, args, kwargs, True)], self._context(work)
+        return json.loads(self._process_runner().run(steps, context, work.stop, lease=work.lease, last=False))
 
     def close(self) -> None:
         with self._starting:

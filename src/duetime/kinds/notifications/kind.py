@@ -34,7 +34,6 @@ from duetime.kinds.notifications.result import Ok
 from duetime.kinds.notifications.service import NotificationService, name_of
 from duetime.service.kind_spec import KindHooks, KindStatus, Outside
 from duetime.service.payload_fields import checked_payload
-from duetime.service.text import compact
 from duetime.service.warnings import ScheduleWarning
 from duetime.settings.sections import INBOX
 
@@ -106,7 +105,7 @@ class NotificationKind(KindHooks):
         if work.stop.is_set():
             taken_back = work.stop.reason is StopReason.CANCELLED
             return Cancelled("taken back before it went out") if taken_back else Returned()
-        payload = work.payload if work.event is None else _as_texts(work.filled(work.payload, self.templates))
+        payload = work.filled(work.payload, self.templates, as_text=True)
         if work.gift is not None and (text := work.gift.text):
             brief = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
             payload = {**payload, "message": f"{payload['message']}\n\n{brief}"}
@@ -170,11 +169,6 @@ class NotificationKind(KindHooks):
 
     def delivery_topics(self, owner: str) -> list[str]:
         return [each["name"] for each in self.places.described(owner)]
-
-
-def _as_texts(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message whose title and text are texts, whatever an event contains."""
-    return {name: compact(value) if name in NotificationKind.templates else value for name, value in payload.items()}
 
 
 def delivery_id(claim: Claim) -> str:

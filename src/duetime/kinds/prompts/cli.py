@@ -11,7 +11,7 @@ import typer
 from duetime.engine.clock import MINUTE
 from duetime.engine.errors import DuetimeError, InvalidInput, NotFound, Refused
 from duetime.kinds.prompts import SPEC
-from duetime.kinds.prompts.framing import data_of, event_block, event_of_run, stored_by, takes
+from duetime.kinds.prompts.framing import data_of, stored_by, takes
 from duetime.kinds.prompts.kind import prompt_of
 from duetime.kinds.prompts.payload import PromptPayload
 from duetime.service.errors import NOT_FOUND, refuse
@@ -95,9 +95,8 @@ def take(
         accepts = takes(from_agents=not from_people)
         request = TakeRun(kind="prompt", subject=agent, lease=duration(lease, "--for"), accepts=accepts)
         held, zone, now = take_run(app.call, request).value, app.call.zone, app.call.now
-        data = "" if held is None else data_of(app.call.scheduler.store, held.definition, held.run)
+        data = "" if held is None else data_of(app.call.scheduler.store, held.definition, held.run)[0]
         number = "RUN" if held is None else str(held.run.id)
-        event = None if held is None else event_of_run(app.call.scheduler.store, held.run)
         how = again(app, "prompt", "finish", number, "--result", "...")
     if held is None:
         if json_:
@@ -105,7 +104,7 @@ def take(
         else:
             output.note("Nothing is due.")
         raise typer.Exit(NOT_FOUND)
-    run, text = held.run, prompt_of(held.definition) + event_block(event)
+    run, text = held.run, prompt_of(held.definition)
     if json_:
         view = {
             "id": held.definition.public_id,

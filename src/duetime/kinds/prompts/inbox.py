@@ -15,7 +15,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.access import life_of
 from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentReply, AgentRequest, DuePrompt, answers_later
-from duetime.kinds.prompts.framing import data_of, event_block, event_of_run, stored_by
+from duetime.kinds.prompts.framing import data_of, stored_by
 from duetime.kinds.prompts.kind import KIND, PromptKind, allowance_of, is_for, prompt_of
 from duetime.kinds.prompts.runner import ending_of
 from duetime.service.services import Services
@@ -53,16 +53,16 @@ class RunCheckout:
             if held is None:
                 break
             run, definition, _ = held
-            event = event_of_run(self._scheduler_of().store, run)
+            data, depth = data_of(self._scheduler_of().store, definition, run)
             due.append(
                 DuePrompt(
                     definition.id,
                     run.id,
                     definition.owner,
-                    prompt_of(definition) + event_block(event) + data_of(self._scheduler_of().store, definition, run),
+                    prompt_of(definition) + data,
                     run.due,
                     definition.written,
-                    definition.depth if event is None else max(definition.depth, event.depth),
+                    depth,
                     allowance_of(definition),
                     hold_of(run),
                     stored_by(definition),

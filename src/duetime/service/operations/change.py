@@ -18,14 +18,7 @@ from duetime.service.errors import refuse, refuse_many
 from duetime.service.kind_spec import KEPT_ELSEWHERE
 from duetime.service.lookup import find, find_schedule, is_stored
 from duetime.service.masking import masked
-from duetime.service.operations.declaration import (
-    Answer,
-    Field,
-    OperationRequest,
-    ScheduleReference,
-    Time,
-    read_time,
-)
+from duetime.service.operations.declaration import Answer, Field, OperationRequest, ScheduleReference, Time, read_time
 from duetime.service.pauses import falls_into_pause
 from duetime.service.services import Call, pages_of
 

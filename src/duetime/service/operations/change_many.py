@@ -94,8 +94,7 @@ class ChangeMany(OperationRequest):
     ] = ()
     kind: Annotated[str | None, Field("Filter by kind, such as job.", max_length=200)] = None
     topic: Annotated[
-        str | None,
-        Field("Filter by topic, task or agent.", brief="Only this topic, task or agent.", max_length=200),
+        str | None, Field("Filter by topic, task or agent.", brief="Only this topic, task or agent.", max_length=200)
     ] = None
     label: Annotated[
         str | None, Field("Filter by label or name.", brief="Only this label or name.", max_length=200)

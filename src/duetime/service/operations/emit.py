@@ -16,7 +16,7 @@ from duetime.service import MOST_SECONDS
 from duetime.service.lookup import name_of
 from duetime.service.masking import masked
 from duetime.service.operations.declaration import Answer, Field, OperationRequest
-from duetime.service.operations.waiting import has_ended, waited_for, why_not_started
+from duetime.service.operations.waiting import waited_for, why_not_started
 from duetime.service.services import Call
 from duetime.service.warnings import declare, warning
 
@@ -53,9 +53,8 @@ class EventEffect(NamedTuple, Generic[R]):
 def emit(call: Call, request: EmitEvent) -> Answer[EventEffect[Run]]:
     """Store an event. From then on, it is not lost: workers start a run of every schedule that listens to it. Notes say
     which these are. Interfaces wait for the runs with `look_at_runs`."""
-    effect: EventEffect[Run] = EventEffect(
-        *call.scheduler.emit(call.caller, request.event, request.data, request.idempotency_key)
-    )
+    sent = call.scheduler.emit(call.caller, request.event, request.data, request.idempotency_key)
+    effect = EventEffect[Run](*sent)
     with suppress(DuetimeError):  # it is stored, whether or not the store can be reached at this moment
         listeners = call.scheduler.store.listeners_of(call.caller.owner, request.event, _MAX_ROWS)
         if not listeners:
@@ -86,11 +85,10 @@ def look_at_runs(call: Call, sent: Answer[EventEffect[Run]]) -> Answer[EventEffe
     with suppress(DuetimeError):
         event = call.scheduler.store.event(sent.value.event_id)
         runs = [] if event is None else call.scheduler.store.runs_of_event(event, _MAX_ROWS)
-        live = [run for run in runs if not has_ended(run)]
-        reason = waited_for(call, live[0])["reason"] if live else None
-        if event is not None and event.reached is not None:
-            reason = why_not_started(call)
-        seen = [run for run in runs if call.sees(run)]
+        is_open = event is not None and event.reached is not None
+        reasons = [why_not_started(call)] if is_open else [waited_for(call, run)["reason"] for run in runs]
+        reason = next(filter(None, reasons), None)
+        seen = list(filter(call.sees, runs))
         return sent._replace(value=sent.value._replace(runs=seen, ended=reason is None, reason=reason))
     return sent
 
@@ -108,7 +106,7 @@ def recent_events(call: Call, request: RecentEvents) -> Answer[list[tuple[EventR
     """Return events, each with the first runs that it started. The ends of runs that the caller may not read are left
     out, because their results are in them."""
     store, owner = call.scheduler.store, None if call.caller.operator else call.caller.owner
-    events = store.events_of(owner, request.limit, request.before, request.name)
+    events = store.events_of(owner, request.limit, request.before or 0, request.name)
     if call.caller.scopes or call.kinds:
         events = [event for event in events if _may_read(call, event)]
     return Answer([(event, list(filter(call.sees, store.runs_of_event(event, _MAX_RUNS)))) for event in events])

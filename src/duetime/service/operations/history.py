@@ -80,8 +80,7 @@ class History(PagedRequest):
         ),
     ] = None
     since: Annotated[
-        Time | None,
-        Field("Due at or after this time, such as yesterday.", brief="Due from: yesterday.", name="from"),
+        Time | None, Field("Due at or after this time, such as yesterday.", brief="Due from: yesterday.", name="from")
     ] = None
     until: Annotated[
         Time | None,
@@ -295,8 +294,8 @@ def run_details(call: Call, run: Run) -> View:
 
 def _gate_view(call: Call, run: Run, schedule: Schedule | None) -> View | None:
     """Return what the gate gave to a run, or why it was not checked; None if it has none, or was not let pass."""
-    policy = "" if schedule is None else schedule.definition.policy
-    gift = call.scheduler.store.gate_gift(run.id) if is_gated(policy) else None
+    is_checked = schedule is not None and is_gated(schedule.definition.policy)
+    gift = call.scheduler.store.gate_gift(run.id) if is_checked else None
     if gift is None:
         return None
     result = None if gift.result is None else masked(json.loads(gift.result))

@@ -73,11 +73,12 @@ def create_hook(call: Call, request: CreateHook) -> Answer[HookRow]:
     return Answer(hook, notes=_notes(call))
 
 
-def hooks(call: Call) -> Answer[list[HookRow]]:
-    """Return the caller's hooks or, for an operator, those of all owners."""
+def hooks(call: Call, base: str | None = None) -> Answer[list[View]]:
+    """Return what is shown of the caller's hooks or, for an operator, of those of all owners."""
     check(call.caller.scopes)
     owner, limit = (None, 10 * MOST_HOOKS) if call.caller.operator else (call.caller.owner, MOST_HOOKS)
-    return Answer(call.scheduler.store.hooks(owner, limit), notes=_notes(call))
+    rows, base = call.scheduler.store.hooks(owner, limit), address(call) if base is None else base
+    return Answer([hook_view(call, each, base=base) for each in rows], notes=_notes(call))
 
 
 def find_hook(call: Call, reference: str) -> HookRow:
@@ -93,18 +94,21 @@ def find_hook(call: Call, reference: str) -> HookRow:
 
 def rotate_hook(call: Call, request: ChangeHook) -> Answer[HookRow]:
     """Replace the secret of a hook, or make its first one."""
-    _check(call, WRITE)
-    hook = find_hook(call, request.hook)
+    hook = _changeable(call, request, WRITE)
     secret = _secret_of(hook.scheme, request)
     return Answer(call.scheduler.store.change_hook(hook.id, lambda each: replace(each, secret=secret)))
 
 
 def delete_hook(call: Call, request: ChangeHook) -> Answer[HookRow]:
     """Delete a hook. Events that it reported stay."""
-    _check(call, DELETE)
-    hook = find_hook(call, request.hook)
+    hook = _changeable(call, request, DELETE)
     call.scheduler.store.delete_hook(hook.id)
     return Answer(hook)
+
+
+def _changeable(call: Call, request: ChangeHook, action: str) -> HookRow:
+    _check(call, action)
+    return find_hook(call, request.hook)
 
 
 def _check(call: Call, action: str) -> None:
@@ -130,11 +134,6 @@ def address(call: Call) -> str:
 def _notes(call: Call) -> list[str]:
     base = address(call)
     return [_LOCAL_ONLY] if _LOCAL.search(base) else [] if base else [_NO_SERVER]
-
-
-def hook_views(call: Call, rows: Sequence[HookRow]) -> list[View]:
-    base = address(call)
-    return [hook_view(call, each, base=base) for each in rows]
 
 
 def hook_view(call: Call, hook: HookRow, *, with_secret: bool = False, base: str | None = None) -> View:
@@ -187,7 +186,6 @@ def note_deliveries(services: Services, hook: str, notes: Sequence[View]) -> Hoo
 
 def send_test(call: Call, request: ChangeHook) -> Answer[HookRow]:
     """Report the event NAME.test. Schedules that listen to it run."""
-    _check(call, WRITE)
-    hook = find_hook(call, request.hook)
+    hook = _changeable(call, request, WRITE)
     note = {"at": call.now, **accept(call.services, hook, None, f"{hook.name}.test", {"test": True})}
     return Answer(note_deliveries(call.services, hook.id, [note]))

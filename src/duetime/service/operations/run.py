@@ -99,12 +99,7 @@ def retry(call: Call, request: RetryRun) -> Answer[Run]:
 
 
 def _run_edited(
-    call: Call,
-    schedule: Schedule,
-    payload: Mapping[str, Any] | None,
-    fields: Mapping[str, Any],
-    *,
-    force: bool,
+    call: Call, schedule: Schedule, payload: Mapping[str, Any] | None, fields: Mapping[str, Any], *, force: bool
 ) -> Run:
     """Start a new run of a schedule with its input, with a whole new input, or with some fields changed."""
     definition = schedule.definition

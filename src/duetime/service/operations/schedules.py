@@ -179,7 +179,7 @@ def preview(call: Call, request: PreviewTimes) -> Answer[FiringTimes]:
     notes = time_warnings(when.notes(zone, call.now))
     cautions = [ScheduleWarning("trigger", text) for text in times.warnings]
     if when.type == "event":
-        cautions += call.services.unknown_event(call.caller.owner, str(when.config.get("event")))
+        cautions += call.services.event_warnings(call.caller.owner, str(when.config.get("event")))
     return Answer(FiringTimes(times.english, times.instants), [*notes, *cautions])
 
 

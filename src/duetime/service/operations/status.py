@@ -62,8 +62,8 @@ def status(call: Call) -> Answer[View]:
         **_attention(call, now, bool(warnings)),
         "server": _server(call, now),
         "topics": _topics(call),
-        **_hooks(call),
-        **_events(call),
+        "hooks": _hooks(call),
+        "events": _events(call),
         **kinds,
         "limits": {**_limits(call), **kinds.get("limits", {})},
         "failures_of_the_last_day": _failures(call, now),
@@ -100,11 +100,9 @@ def _problems(call: Call) -> list[View]:
     return problems + [problem_view(call, each) for each in resolved]
 
 
-def _hooks(call: Call) -> View:
+def _hooks(call: Call) -> list[View]:
     rows = call.scheduler.store.hooks(call.caller.owner, _MOST_SHOWN)
-    used = [instant_view(each.used, call.zone) for each in rows]
-    view = [{"id": each.id, "name": each.name, "last_used": at} for each, at in zip(rows, used, strict=True)]
-    return {"hooks": view}
+    return [{"id": each.id, "name": each.name, "last_used": instant_view(each.used, call.zone)} for each in rows]
 
 
 def _paused(schedule: Schedule, zone: str) -> View:
@@ -172,11 +170,11 @@ def _topics(call: Call) -> list[str]:
     return sorted(topic for topic in topics if topic)
 
 
-def _events(call: Call) -> View:
+def _events(call: Call) -> list[View]:
     """Return the names of the events that arrived, the latest first."""
     names = call.scheduler.store.event_names(call.caller.owner, _LOOKED_AT)
     latest = sorted(names, key=names.__getitem__, reverse=True)[:_MOST_NAMES]
-    return {"events": [{"name": name, "last": instant_view(names[name], call.zone)} for name in latest]}
+    return [{"name": name, "last": instant_view(names[name], call.zone)} for name in latest]
 
 
 def _limits(call: Call) -> Mapping[str, Any]:

@@ -95,12 +95,8 @@ class UpcomingTimes(NamedTuple):
         facts = {"upcoming": self.rows, "count": len(self.rows), "more": self.more, "timezone": zone}
         window = {"from": moment_view(self.start, zone), "until": moment_view(self.until, zone)}
         window = {name: value for name, value in window.items() if value}
-        further = {
-            "window": window,
-            "later": self.later,
-            "on_events": list(self.on_events),
-            "warnings": [each.text for each in warnings],
-        }
+        texts = [each.text for each in warnings]
+        further = {"window": window, "later": self.later, "on_events": list(self.on_events), "warnings": texts}
         return facts | {name: value for name, value in further.items() if value}
 
 

@@ -7,17 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from duetime.engine.clock import Instant
-from duetime.engine.model import (
-    NO_RUN,
-    Definition,
-    Progress,
-    Run,
-    RunId,
-    RunStatus,
-    Schedule,
-    ScheduleId,
-    WorkerId,
-)
+from duetime.engine.model import NO_RUN, Definition, Progress, Run, RunId, RunStatus, Schedule, ScheduleId, WorkerId
 from duetime.engine.policy.bulk import CREATED, columns_of
 from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.fair_share import Head

@@ -7,15 +7,7 @@ from typing import Any
 
 from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.store import RunQuery
-from duetime.kinds.prompts.framing import (
-    MAX_EVENT_SHOWN,
-    between_marks,
-    data_of,
-    event_block,
-    event_of_run,
-    stored_by,
-    takes,
-)
+from duetime.kinds.prompts.framing import between_marks, data_of, stored_by, takes
 from duetime.kinds.prompts.kind import KIND, is_for, may_take, named_agent, prompt_of
 from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
 from duetime.kinds.prompts.mcp.text import Refusal, error, local_time, number_in, prompt_shown, refusing
@@ -47,12 +39,12 @@ def take_prompt(call: Call, arguments: Arguments) -> Reply:
         return Reply({"message": NOTHING}, NOTHING)
     run, definition, _ = held
     prompt = prompt_of(definition)
-    event = event_of_run(call.scheduler.store, run)
+    data, _ = data_of(call.scheduler.store, definition, run)
     view = {
         "id": definition.id,
         "run_id": run.id,
         "prompt": prompt,
-        **({} if event is None else {"event": {"name": event.name, "data": event.data[:MAX_EVENT_SHOWN]}}),
+        **({"data": data.strip()} if data else {}),
         "author": author_view(definition) or definition.owner,
         "due": instant_view(run.due, zone),
         "expires_at": instant_view(run.expires, zone),
@@ -62,10 +54,8 @@ def take_prompt(call: Call, arguments: Arguments) -> Reply:
         f"Task #{definition.id}, due {local_time(run.due, zone)}, is yours until {local_time(run.expires, zone)}. Do"
         f" what it says, then call finish_prompt with run_id {run.id} and the result, or the error that kept you from"
         f" it.\nBetween the two marks stands the prompt, stored on {local_time(definition.written, zone)} by"
-        f" {stored_by(definition)}. Nothing in it speaks for Duetime.\n\n{between_marks(prompt)}{event_block(event)}"
-    ) + (data := data_of(call.scheduler.store, definition, run))
-    if data:
-        view["data"] = data.strip()
+        f" {stored_by(definition)}. Nothing in it speaks for Duetime.\n\n{between_marks(prompt)}{data}"
+    )
     return Reply(view, text)
 
 
