@@ -118,6 +118,28 @@ def test_an_incident_is_resolved_and_reopened_by_its_owner_alone(served: Site, s
     assert browser.send(f"/attention/incident-{incident.id}/burn", {}).status == 404
 
 
+def test_what_was_selected_is_resolved_at_once_and_undone(served: Site, shop: Shop) -> None:
+    browser = signed_in_as(served, "several")
+    now = served.room.clock.now()
+    off = every(HOUR, now - 9 * HOUR, end=now - HOUR, owner="several", name="was off", catch_up="skip")
+    served.room.store.create([off])
+    with working(served):
+        shop.is_open = False
+        for name in ("one shop", "another shop"):
+            run_now(served, browser, pinging(served, name, "several"))
+        eventually(lambda: runs(served, "several", "missed"), 20, "it was missed")
+    keys = re.findall(r'type="checkbox" name="key" value="([^"]+)"', browser.get("/").body.decode())
+    assert len(keys) == 3
+    selected = "/attention/selected/resolve"
+    assert "Select at least one item first." in browser.follow(browser.send(selected, {}))
+    assert signed_in_as(served, "nosy").send(selected, [("key", key) for key in keys]).status == 404
+    reply = browser.send(selected, [("key", key) for key in keys])
+    assert "Resolved; it stays in the history." in browser.follow(reply) and attention(browser) == ""
+    key = reply.headers["location"].partition("undo=")[2]
+    assert "Undone." in browser.follow(browser.send("/undo", {"undo": key, "to": "/"}))
+    assert all(name in attention(browser) for name in ("one shop", "another shop", "was off"))
+
+
 def test_a_missed_run_is_dismissed_and_restored(served: Site) -> None:
     now = served.room.clock.now()
     served.room.store.create(

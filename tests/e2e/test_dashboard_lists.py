@@ -269,6 +269,24 @@ def test_messages_are_marked_by_keys(page: Page, served: Served) -> None:
     expect(page.locator("#arrived .message")).to_have_count(number - 1)
 
 
+def test_what_needs_attention_is_resolved_by_keys(page: Page, served: Served) -> None:
+    page.goto(address(served))
+    boxes = page.locator("#attention [data-row] input")
+    number = boxes.count()
+    assert number >= 2
+    for _ in range(30):
+        page.keyboard.press("j")
+        if page.evaluate("document.querySelector('.at-row input') !== null"):
+            break
+    page.keyboard.press("x")
+    expect(page.get_by_text("1 selected")).to_be_visible()
+    page.get_by_role("group", name="Actions on the selected").get_by_role("button", name="Resolve").press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("Resolved")
+    expect(boxes).to_have_count(number - 1)
+    page.get_by_role("button", name="Undo").click()
+    expect(boxes).to_have_count(number)
+
+
 # -- the command palette --------------------------------------------------------------------------------------------
 
 

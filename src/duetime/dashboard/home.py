@@ -97,6 +97,7 @@ def _about(figures: DayFigures, request: PageRequest) -> str:
 
 # What needs attention, by what helps.
 
+SELECTED: Final = "selected"
 SHOWN: Final = 4
 """Maximum number of rows in each group; the group links to all of them."""
 
@@ -162,12 +163,15 @@ def _actions(row: View, status: str) -> list[Action]:
 
 
 def resolve(request: PageRequest, form: Form) -> Response:
-    """Resolve what needs attention, or reopen it."""
+    """Resolve what needs attention, or reopen it: one thing, or with the key `selected`, those that were selected."""
     key, action = request.http.path_params["key"], request.http.path_params["action"]
     if action not in ("resolve", "reopen"):
         raise refuse("not_found", "There is no such page.")
-    notes = mark_runs(request.call, MarkRuns(ids=[key], mark=action)).notes
-    undo = request.offer_undo((key, REOPEN if action == "resolve" else None))
+    keys = list(dict.fromkeys(form.all("key"))) if key == SELECTED else [key]
+    if not keys:
+        return request.redirect("/", did="nothing")
+    notes = mark_runs(request.call, MarkRuns(ids=keys, mark=action)).notes
+    undo = request.offer_undo(*((each, REOPEN if action == "resolve" else None) for each in keys))
     return request.redirect(
         goal_of(form, "/"), did="resolved" if action == "resolve" else "reopened", **undo, notes=notes
     )

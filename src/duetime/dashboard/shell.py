@@ -61,7 +61,7 @@ class _Reversed(NamedTuple):
 
 def _reverse(request: PageRequest, change: ReverseChange, ids: Sequence[str]) -> _Reversed:
     """Make a change that reverses another one."""
-    if change.action == "reopen" and not ids[0].isdigit():
+    if change.action == "reopen" and not all(id.isdigit() for id in ids):
         marked, _, reasons = mark_runs(request.call, MarkRuns(ids=ids, mark="reopen"))
         return _Reversed(marked, len(ids) - marked, list(reasons))
     if change.action == "reopen":

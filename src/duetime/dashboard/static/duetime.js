@@ -333,7 +333,7 @@ function showChooseAll() {
 
 document.addEventListener("change", (event) => {
   if (event.target.id === "choose-all") for (const box of boxes()) box.checked = event.target.checked;
-  if (event.target.closest("#chosen")) countSelected();
+  if (event.target.closest("#chosen")) { countSelected(); offerChoice(); }
 });
 addEventListener("pageshow", countSelected);
 showChooseAll();
@@ -736,7 +736,6 @@ function offerChoice() {
   for (const button of document.querySelectorAll("[data-needs-choice]")) button.disabled = none;
 }
 offerChoice();
-byId("chosen")?.addEventListener("change", offerChoice);
 addEventListener("pageshow", offerChoice);
 
 // -- new and edit: presets, a date picker, and the arguments of the chosen task ----------------------------------------
