@@ -80,6 +80,14 @@ followed."""
 _EVENT_CAUSE: Final = "event:"
 
 
+class Followed(NamedTuple):
+    """A schedule that another follows, as it was when that was decided."""
+
+    number: ScheduleId
+    id: str
+    name: str
+
+
 def event_of(cause: str) -> int | None:
     """Return the number of the event that caused a run; None for any other cause."""
     number = cause.removeprefix(_EVENT_CAUSE)

@@ -17,7 +17,18 @@ from duetime.engine.fingerprint import fingerprint, is_same_request
 from duetime.engine.kind import Caller, Kind
 from duetime.engine.lazy_sequence import LazyMap
 from duetime.engine.limits import MAX_EVENT_BYTES, Limits
-from duetime.engine.model import FOLLOWED, LOCAL, OVER, Definition, EventRow, Run, RunStatus, Schedule, status_of
+from duetime.engine.model import (
+    FOLLOWED,
+    LOCAL,
+    OVER,
+    Definition,
+    EventRow,
+    Run,
+    RunStatus,
+    Schedule,
+    ScheduleId,
+    status_of,
+)
 from duetime.engine.outcome import Alert
 from duetime.engine.policy import changes as policy_changes
 from duetime.engine.policy.batches import Batch
