@@ -22,6 +22,7 @@ from tests.support.workers import eventually
 SIMILAR = {
     *("menu", "timeline-popover", "timeline-week", "timeline-past-week", "schedules-all", "schedules-none"),
     *("schedules-selected", "new-request", "inbox-dismissed", "dead-letters-dismissed", "dead-letters-selected"),
+    *("runs-failed", "runs-filtered", "runs-none", "runs-selected", "runs-stop"),
 }
 """Pages that consist of the same parts as others."""
 BEATS = 60_000

@@ -16,16 +16,21 @@ from urllib.parse import urlencode
 import pytest
 
 from duetime import Duetime, DuetimeError
+from duetime.engine.clock import MINUTE, SECOND
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import RunStatus
+from duetime.engine.outcome import Failed
 from duetime.engine.validation import NewSchedule
 from duetime.mcp.definitions import ToolProblem
 from duetime.service.errors import ERRORS
 from duetime.service.policy_words import policy_facts
+from duetime.stores.base import BaseStore
 from tests.support.agent import Agent
 from tests.support.browsing import Browser, signed_in, words
 from tests.support.cli import Cli
+from tests.support.drafts import once
+from tests.support.hand import Hand, create
 from tests.support.web import Site, site
 
 TIMES = {"start": "tomorrow 00:00", "until": "in 60 hours"}
@@ -35,15 +40,26 @@ Facts = Mapping[str, Any]
 
 @pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Two jobs, of which the second was run twice by hand, and both runs were stopped before they began."""
+    """Two jobs, of which the second was run twice by hand, and both runs were stopped before they began; and the run
+    of a third one that failed after 90 seconds and left no schedule to fire."""
     with site(tmp_path_factory.mktemp("site")) as made:
         for name in ("first", "second"):
             new = NewSchedule("job", name, "cron", {"expression": "0 9 * * *"}, {"task": "echo"}, timezone="UTC")
             made.room.scheduler.create(Caller(LOCAL), new)
+        fail_once(made)
         for _ in range(2):
             run = made.room.scheduler.run_now(Caller(LOCAL), ids(made)[-1])
             made.room.scheduler.cancel_run(Caller(LOCAL), run.id)
         yield made
+
+
+def fail_once(there: Site) -> None:
+    store, begin = there.room.store, there.room.clock.now() - 10 * MINUTE
+    assert isinstance(store, BaseStore)
+    [schedule] = create(store, once(begin, owner=LOCAL, name="import", subject="import", created=begin))
+    hand = Hand(store, now=begin)
+    hand.record(hand.claim(begin), begin + 90 * SECOND, Failed("shop.example refused", permanent=True))
+    there.room.scheduler.delete(Caller(LOCAL), schedule.definition.public_id)
 
 
 def ids(there: Site) -> list[str]:
@@ -75,6 +91,9 @@ class OverMcp(Interface):
 
     def history(self, **given: str) -> Facts:
         return _runs(self._ask("history", {"schedule_id": self.second, **_renamed(given)}))
+
+    def search(self, **given: str) -> Facts:
+        return _runs(self._ask("history", _renamed(given)))
 
     def upcoming(self) -> Facts:
         return _times(self._ask("list_upcoming", {"from": TIMES["start"], "until": TIMES["until"]}))
@@ -116,6 +135,9 @@ class OverHttp(Interface):
     def history(self, **given: str) -> Facts:
         return _runs(self._ask("runs", {"schedule": self.second, **_renamed(given)}))
 
+    def search(self, **given: str) -> Facts:
+        return _runs(self._ask("runs", _renamed(given)))
+
     def upcoming(self) -> Facts:
         return _times(self._ask("upcoming", {"from": TIMES["start"], "until": TIMES["until"], "timezone": "UTC"}))
 
@@ -142,7 +164,13 @@ class InPython(Interface):
             return read(duetime)
 
     def history(self, **given: str) -> Facts:
-        rows = self._with(lambda duetime: duetime.history(self.second, **given))
+        return self._rows(self.second, **given)
+
+    def search(self, **given: str) -> Facts:
+        return self._rows(None, **given)
+
+    def _rows(self, id: str | None, **given: str) -> Facts:
+        rows = self._with(lambda duetime: duetime.history(id, **given))
         return {"runs": [(each.run_id, each.status) for each in rows], "total": len(rows)}
 
     def schedules(self) -> Facts:
@@ -175,10 +203,12 @@ class OnTerminal(Interface):
     def history(self, **given: str) -> Facts:
         if not given:
             return _runs(self._ask("history", self.second))
-        options = [
-            word for name, value in given.items() for word in (f"--{'from' if name == 'since' else name}", value)
-        ]
-        return _runs(self._ask("runs", "list", *options))
+        return self.search(schedule=self.second, **given)
+
+    def search(self, **given: str) -> Facts:
+        names = {"since": "from"}
+        pairs = ((names.get(name, name).replace("_", "-"), value) for name, value in given.items())
+        return _runs(self._ask("runs", *(word for name, value in pairs for word in (f"--{name}", value))))
 
     def upcoming(self) -> Facts:
         return _times(self._ask("upcoming", "--from", TIMES["start"], "--until", TIMES["until"]))
@@ -207,7 +237,13 @@ class OnPages(Interface):
         return {"ids": set(re.findall(r'href="/schedules/(job_\w+)"', page)), "total": int(total)}
 
     def history(self, **given: str) -> Facts:
-        page = self._page(f"/schedules/{self.second}?{urlencode(_renamed(given))}")
+        return self._runs(f"/schedules/{self.second}?{urlencode(_renamed(given))}")
+
+    def search(self, **given: str) -> Facts:
+        return self._runs(f"/runs?{urlencode(_renamed(given))}")
+
+    def _runs(self, path: str) -> Facts:
+        page = self._page(path)
         runs = re.findall(r'href="/runs/(\d+)"><span class="status is-(\w+)"', page)
         return {"runs": [(int(run), status) for run, status in runs], "total": len(runs)}
 
@@ -258,7 +294,9 @@ class OnPages(Interface):
         message = str(raised.value).partition("; ")[0].replace("since", "from").replace("until", "to")
         if "schedule" in given:
             assert browser.get(f"/schedules/{given['schedule']}").status == 404
-        elif "kind" not in given:  # a page ignores a kind that is unknown
+        elif not given.keys() <= {"since", "until"}:
+            assert message in words(browser.get(f"/runs?{urlencode(given)}"))
+        else:
             assert message in words(browser.get(f"/schedules/{self.second}?{urlencode(_renamed(given))}"))
         return None
 
@@ -346,12 +384,42 @@ def test_all_interfaces_select_the_same_runs(
 
 
 @pytest.mark.parametrize(
+    ("given", "number"),
+    [
+        ({"task": "import"}, 1),
+        ({"task": "nothing"}, 0),
+        ({"error": "SHOP.example"}, 1),
+        ({"error": "sho_"}, 0),
+        ({"longer_than": "90s"}, 1),
+        ({"longer_than": "91s"}, 0),
+        ({"shorter_than": "2m"}, 1),
+        ({"shorter_than": "1m"}, 0),
+        ({"owner": LOCAL}, 3),
+        ({"status": "cancelled", "task": "echo"}, 2),
+        ({"error": "refused", "kind": "job", "since": "1 hour ago", "until": "5 minutes ago", "status": "failed"}, 1),
+        ({"error": "refused", "kind": "prompt"}, 0),
+    ],
+)
+def test_all_interfaces_search_alike(
+    there: Site, cli: Cli, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], number: int
+) -> None:
+    """An agent sees only its owner's runs anyway."""
+    first, *others = everywhere(there, cli, monkeypatch, "search", **_without(given, "owner"))
+    if "owner" in given:
+        assert all(OverHttp(there, cli).search(**given) == each for each in (first, *others))
+    assert len(first["runs"]) == first["total"] == number
+    assert len(others) == 4 and all(each == first for each in others), others
+
+
+@pytest.mark.parametrize(
     ("given", "code"),
     [
         ({"schedule": "nothing"}, "not_found"),
         ({"since": "tomorrow", "until": "yesterday"}, "invalid"),
         ({"since": "whenever"}, "unreadable_time"),
         ({"kind": "nothing"}, "invalid"),
+        ({"longer_than": "soon"}, "invalid"),
+        ({"shorter_than": "-1s"}, "invalid"),
     ],
 )
 def test_all_interfaces_refuse_with_the_same_code(

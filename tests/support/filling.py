@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import NamedTuple
 
+import apsw
+import psycopg
+
+from duetime.app import open_store
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant
 from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, ScheduleId
 from duetime.engine.policy.rows import begin
@@ -13,6 +18,39 @@ from tests.support.drafts import every
 
 OWNER = "ada"
 CHUNK = 20_000
+
+
+# Understood by both dialects. Every second a run ends, a fifth of them failed, and the last hundred have not ended.
+RUNS = """
+INSERT INTO runs (id, schedule, cause, due, status, attempt, deaths, fence, started, finished, result, error, stop,
+  number, kind, owner, name)
+WITH RECURSIVE numbers (i) AS (SELECT CAST(1 AS bigint) UNION ALL SELECT i + 1 FROM numbers WHERE i < {count})
+SELECT i, i % {schedules} + 1, 'trigger', {begin} + i * 1000000,
+  CASE WHEN i > {count} - 100 THEN 'running' WHEN i % 5 = 0 THEN 'failed' ELSE 'completed' END,
+  1, 0, 1, {begin} + i * 1000000, CASE WHEN i > {count} - 100 THEN NULL ELSE {begin} + (i + i % 60) * 1000000 END,
+  CASE WHEN i % 5 = 0 THEN NULL ELSE '"done"' END, CASE WHEN i % 5 = 0 THEN 'ConnectionError: refused' END, 0, 1, 'job',
+  '{owner}', 'filled'
+FROM numbers
+"""
+
+
+def fill_runs(url: str, count: int, now: Instant, schedules: int = 1_000) -> None:
+    """Insert a thousand schedules and many runs of them into an empty store of either dialect."""
+    store = open_store(url)
+    try:
+        store.migrate()
+        begin = Instant(now - count * SECOND)
+        store.create([every(HOUR, now, owner=OWNER, subject=f"task {n}", created=begin) for n in range(schedules)])
+    finally:
+        store.close()
+    statement = RUNS.format(count=count, schedules=schedules, begin=begin, owner=OWNER)
+    if url.startswith("postgresql:"):
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(statement)
+            connection.execute("VACUUM ANALYZE runs")
+    else:
+        with closing(apsw.Connection(url)) as file:
+            file.execute(statement)
 
 
 class Row(NamedTuple):

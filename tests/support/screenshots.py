@@ -66,7 +66,15 @@ def point_at_failure(page: Page) -> None:
 
 
 def ask_to_retry_all(page: Page) -> None:
-    button = page.locator("button[name=all][value=retry]")
+    press_if_there(page, "retry")
+
+
+def ask_to_stop_all(page: Page) -> None:
+    press_if_there(page, "stop")
+
+
+def press_if_there(page: Page, action: str) -> None:
+    button = page.locator(f"button[name=all][value={action}]")
     if button.count():
         button.click()
         page.wait_for_load_state("load")
@@ -101,6 +109,14 @@ PAGES: Final[dict[str, tuple[str, Pose]]] = {
     "schedules-all": ("/schedules?view=all", stay),
     "schedules-selected": ("/schedules", select_two),
     "schedules-none": ("/schedules?text=nothing+has+this+name", stay),
+    "runs": ("/runs", stay),
+    "runs-failed": ("/runs?status=failed", stay),
+    "runs-filtered": ("/runs?error=refused&from=yesterday&longer_than=0s", stay),
+    "runs-none": ("/runs?error=nothing+has+this+text", stay),
+    "runs-wrong": ("/runs?from=whenever", stay),
+    "runs-selected": ("/runs", select_two),
+    "runs-retry": ("/runs?status=failed", ask_to_retry_all),
+    "runs-stop": ("/runs", ask_to_stop_all),
     "new-job": ("/new", stay),
     "new-prompt": ("/new?kind=prompt", stay),
     "new-options": ("/new?kind=prompt", open_details),

@@ -14,7 +14,7 @@ from duetime.service.operations import dead_letters, inbox
 from duetime.service.operations.attention import ListAttention, MarkRuns, attention, mark_runs
 from duetime.service.operations.dead_letters import ChangeDeadLetters, Dismiss
 from duetime.service.operations.declaration import check_type
-from duetime.service.operations.history import deliveries_of, run_details
+from duetime.service.operations.history import History, deliveries_of, run_details
 from duetime.service.operations.inbox import Mark, Show
 from duetime.service.operations.logs import ReadLog, is_news, log_view, read_log
 from duetime.service.operations.run import RetryRun, RunAgain, Stop, retry, run_again, stop
@@ -45,13 +45,25 @@ class Running:
         since: Time | None = None,
         until: Time | None = None,
         tagged: str | None = None,
+        task: str | None = None,
+        error: str | None = None,
+        longer_than: str | None = None,
+        shorter_than: str | None = None,
+        owner: str | None = None,
     ) -> list[Run]:
         """Return the runs of one schedule, which may be deleted, or of all schedules; the latest first.
 
         `status` is completed, failed (which includes lost), missed, skipped and so on; `live` selects runs that have
         not ended. `since` and `until` are times such as `yesterday`, compared with the times at which runs were due.
+        `task` is what runs: the task of a job, the agent of a prompt, the topic of a notification. `error` is part of
+        the error. `longer_than` and `shorter_than` are durations such as `10m`. For these four, only the newest 100,000
+        runs are searched, unless a schedule or `since` is given.
         """
-        return history(self._call, id, limit, kind=kind, status=status, since=since, until=until, tagged=tagged)
+        request = History(
+            kind=kind, status=status, task=task, error=error, longer_than=longer_than, shorter_than=shorter_than,
+            owner=owner, tagged=tagged, limit=limit,
+        )  # fmt: skip
+        return history(self._call, id, request, since, until)
 
     @method
     def run(self: Opened, run_id: int) -> RunReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import NoneType
 from typing import Any, Concatenate, Unpack, overload
@@ -155,9 +156,13 @@ class OneScheduleMethods(ScheduleMethods):
         status: str | None = None,
         since: Time | None = None,
         until: Time | None = None,
+        error: str | None = None,
+        longer_than: str | None = None,
+        shorter_than: str | None = None,
     ) -> list[Run]:
         """Return its runs, the latest first. The options are those of `Duetime.history`."""
-        return history(self._call, id, limit, status=status, since=since, until=until)
+        request = History(status=status, error=error, longer_than=longer_than, shorter_than=shorter_than, limit=limit)
+        return history(self._call, id, request, since, until)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
@@ -304,20 +309,10 @@ def wait_for(read: Callable[[], T], is_over: Callable[[T], bool], seconds: float
     return state
 
 
-def history(
-    call: Call,
-    id: Id | None = None,
-    limit: int = 20,
-    *,
-    kind: str | None = None,
-    status: str | None = None,
-    since: Time | None = None,
-    until: Time | None = None,
-    tagged: str | None = None,
-) -> list[Run]:
+def history(call: Call, id: Id | None, request: History, since: Time | None, until: Time | None) -> list[Run]:
     schedule = None if id is None else find(call, id, deleted=True)
     first = read_time_of(call, schedule, since, "since", past=True)
     last = read_time_of(call, schedule, until, "until", last=True, past=True)
     read_range(call, first, last, ("since", "until"))  # refuses one that ends before it starts
-    request = History(schedule=schedule, kind=kind, status=status, since=first, until=last, tagged=tagged, limit=limit)
+    request = replace(request, schedule=schedule, since=first, until=last)
     return runs_of(call, read_history(call, request).value.items)

@@ -128,6 +128,8 @@ def _confirm(request: PageRequest, form: Form, planned: Sequence[PlannedRetry]) 
     runs = [each.newest for each in planned[:GROUPS]]
     return request.render(
         "confirm_retry.html",
+        action="retry",
+        list="/dead-letters",
         planned=planned,
         rows=run_views(request.reader, runs, brief=True),
         chosen=[(name, value) for name in ("one", "all", "action", "group", "run") for value in form.all(name)],

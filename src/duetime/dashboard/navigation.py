@@ -32,6 +32,7 @@ BEFORE_KINDS: Final = (
     NavigationItem("/", "Now", "now", "n"),
     NavigationItem("/timeline", "Timeline", "timeline", "t"),
     NavigationItem("/schedules", "Schedules", "schedules", "s"),
+    NavigationItem("/runs", "Runs", "runs", "r"),
 )
 AFTER_KINDS: Final = (
     NavigationItem("/dead-letters", "Dead letters", "dead", "d", count_dead, "failed runs to deal with", grave=True),

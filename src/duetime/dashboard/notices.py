@@ -31,6 +31,7 @@ DONE = {
     "reopened": "Reopened.",
     "restored": "Restored.",
     "stopped": "It was asked to stop.",
+    "none": "None of these runs can be changed in this way.",
     "undone": "Undone.",
     "not_undone": "This can no longer be undone.",
     "chosen": "Saved for this browser.",
@@ -41,7 +42,7 @@ DONE = {
     "reported": "The test event is stored.",
     "hook_deleted": "The hook is deleted; its events stay.",
 }
-_PARTLY = ("nothing", "not_undone")
+_PARTLY = ("nothing", "none", "not_undone")
 MANY = {
     "paused": "paused",
     "resumed": "resumed",
@@ -50,10 +51,11 @@ MANY = {
     "resolved": "resolved",
     "reopened": "reopened",
     "restored": "restored",
+    "stopped": "stopped or asked to stop",
     "read": "marked as read",
     "undone": "changed back",
 }
-THINGS = {"/schedules": "schedule", "/dead-letters": "run"}
+THINGS = {"/schedules": "schedule", "/runs": "run", "/dead-letters": "run"}
 """What the lists at these addresses consist of."""
 ONCE = ("did", "number", "failed", "undo", "reasons", "notes")
 """Query parameters about the last change, which are not part of the page's address."""

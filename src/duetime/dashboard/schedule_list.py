@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -28,7 +28,7 @@ from duetime.service.operations.schedules import (
 )
 from duetime.service.presenters import View, schedule_shape
 from duetime.service.text import COUNTED, Count
-from duetime.service.vocabulary import Page, Schedule, ScheduleState
+from duetime.service.vocabulary import Schedule, ScheduleState
 
 PAGE: Final = 50
 STATUSES: Final = {
@@ -123,7 +123,7 @@ def schedules_page(request: PageRequest) -> Response:
         statuses=STATUSES,
         columns=_columns(options),
         back=request.encode_parameters(*PLACE),
-        **_pages(options, page, cursor, trail),
+        **page_links(options.address, page.cursor, cursor, trail),
     )
 
 
@@ -181,16 +181,17 @@ def _columns(options: ListOptions) -> list[View]:
     ]
 
 
-def _pages(options: ListOptions, page: Page[Schedule], cursor: str, trail: str) -> dict[str, Any]:
-    """Return the addresses of the pages before and after this one. `trail` holds the cursors that led here."""
+def page_links(address: Callable[..., str], following: str | None, cursor: str, trail: str) -> dict[str, Any]:
+    """Return the addresses of the pages of a list before and after this one. `address` returns that of the list with
+    other parameters, and `trail` holds the cursors that led here."""
     before = [each for each in trail.split(".") if each]
     further = ".".join([*before, cursor][-MOST_BACK:]) if cursor else ""
     return {
-        "next_page": None if page.cursor is None else options.address(cursor=page.cursor, trail=further or None),
-        "previous_page": options.address(cursor=before[-1] if before else None, trail=".".join(before[:-1]))
+        "next_page": None if following is None else address(cursor=following, trail=further or None),
+        "previous_page": address(cursor=before[-1] if before else None, trail=".".join(before[:-1]))
         if cursor
         else None,
-        "first_page": options.address() if len(before) > 1 else None,
+        "first_page": address() if len(before) > 1 else None,
         "page_number": len(before) + 2 if cursor else 1,
     }
 

@@ -364,17 +364,7 @@ class Scheduler(Checkout):
 
     def cancel_run(self, caller: Caller, run_id: int, deadline: Instant | None = None) -> Run:
         """Stop a run, or let it stop at a deadline."""
-
-        def decide(change: Change, run: Run) -> Decision[Run]:
-            check_operator(caller, change.schedule.definition)
-            change = change._replace(actor=text_of(caller.actor))
-            return (
-                policy_changes.cancel_run(change, run)
-                if deadline is None
-                else policy_changes.shorten_run(change, run, deadline)
-            )
-
-        return self._change_run(caller, run_id, decide, DELETE)
+        return self._change_run(caller, run_id, _stop(caller, deadline), DELETE)
 
     def replace_input(self, caller: Caller, run_id: int, payload: str) -> Run:
         """Replace the input of a run that waits for somebody to take it."""
@@ -395,6 +385,10 @@ class Scheduler(Checkout):
         """Mark failed runs that this caller found as dealt with, or undo that."""
         return self._change_all(caller, runs, _dismiss(caller, undo))
 
+    def cancel_runs(self, caller: Caller, runs: Sequence[Run]) -> list[Run | Refused]:
+        """Stop runs that this caller found."""
+        return self._change_all(caller, runs, _stop(caller), DELETE)
+
     def mark_incident(self, caller: Caller, incident: IncidentRow, *, undo: bool = False) -> None:
         """Resolve an incident that this caller found, or reopen it."""
         schedule = self.store.get(incident.schedule)
@@ -406,9 +400,11 @@ class Scheduler(Checkout):
         """Mark completed runs that the caller found, for example messages as read, or lower their marks."""
         return self._change_all(caller, runs, partial(policy_changes.mark, as_=as_, undo=undo))
 
-    def _change_all(self, caller: Caller, runs: Sequence[Run], decide: RunDecider[Run]) -> list[Run | Refused]:
+    def _change_all(
+        self, caller: Caller, runs: Sequence[Run], decide: RunDecider[Run], action: str = WRITE
+    ) -> list[Run | Refused]:
         """Change many runs, a few per transaction, so that no transaction takes long."""
-        self.check_runs(caller, runs)
+        self.check_runs(caller, runs, action)
         ids, now = [run.id for run in ordered(runs)], self.clock.now()
         batches = (ids[start : start + _RUNS_PER_TRANSACTION] for start in range(0, len(ids), _RUNS_PER_TRANSACTION))
         return [result for batch in batches for result in self.store.change_runs(batch, now, decide)]
@@ -424,6 +420,19 @@ class Scheduler(Checkout):
 def ordered(runs: Sequence[Run]) -> list[Run]:
     """Return runs in the order in which many are changed: by schedule, then by due instant."""
     return sorted(runs, key=lambda run: (run.schedule, run.due, run.id))
+
+
+def _stop(caller: Caller, deadline: Instant | None = None) -> RunDecider[Run]:
+    def decide(change: Change, run: Run) -> Decision[Run]:
+        check_operator(caller, change.schedule.definition)
+        change = change._replace(actor=text_of(caller.actor))
+        return (
+            policy_changes.cancel_run(change, run)
+            if deadline is None
+            else policy_changes.shorten_run(change, run, deadline)
+        )
+
+    return decide
 
 
 def _retry(caller: Caller) -> RunDecider[Run]:

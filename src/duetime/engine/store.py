@@ -176,6 +176,10 @@ class RunQuery:
     depth_below: int | None = None  # its schedule's depth is below this
     above: RunId | None = None  # created after this one
     text: str = ""  # part of the name or error; ASCII letters in any case
+    error: str = ""  # part of the error, which is stored redacted; ASCII letters in any case
+    longer_than: tuple[int, Instant] | None = None
+    """Took at least so many microseconds; or has run since this instant or longer, and has not ended."""
+    shorter_than: int | None = None  # took at most so many microseconds
     in_result: str = ""  # part of the result, exactly as it is stored
     mark_below: int | None = None  # for messages: READ finds the unread ones, DISMISSED those that are not dismissed
     mark_from: int | None = None  # DISMISSED finds dismissed messages; for failed runs, 1 finds dismissed ones

@@ -110,10 +110,10 @@ def plural(number: int, noun: str) -> str:
 
 
 class Count(NamedTuple):
-    """A number that several pages show, counted at most up to COUNTED."""
+    """A number that several pages show; one that is not exact was counted up to a bound."""
 
     number: int
     exact: bool = True
 
     def __str__(self) -> str:
-        return f"{self.number:,}" if self.exact else f"{COUNTED:,}+"
+        return f"{self.number:,}{'' if self.exact else '+'}"

@@ -78,6 +78,7 @@ _LATEST_BUT = (
     "SELECT id FROM runs WHERE owner = ? AND kind = ? AND kind <> 'job' ORDER BY owner DESC, kind DESC, id DESC"
     " LIMIT 1 OFFSET ?"
 )
+_NEWEST_BUT = "SELECT id FROM runs{} ORDER BY id DESC LIMIT 1 OFFSET ?"
 # Of one schedule, by the index of its occurrences; each period reads a bounded number of rows.
 _TIMING = f"SELECT id, due, {_STATUS}, cause, started, finished, {_FIRST} FROM runs"  # noqa: S608
 _TIMINGS = f"{_TIMING} WHERE schedule = ? ORDER BY due DESC, id DESC LIMIT ?"
@@ -206,6 +207,11 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
 
     def newest_run(self) -> RunId:
         return RunId(self._rows("SELECT coalesce(max(id), 0) FROM runs", ())[0][0])
+
+    def newest_but(self, owner: str | None, number: int) -> RunId:
+        of, values = ("", (number,)) if owner is None else (" WHERE owner = ?", (owner, number))
+        rows = self._rows(_NEWEST_BUT.format(of), values)
+        return RunId(rows[0][0] if rows else 0)
 
     def latest_but(self, owner: str, kind: str, number: int) -> RunId:
         rows = self._rows(_LATEST_BUT, (owner, kind, number))

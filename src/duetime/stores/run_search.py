@@ -63,6 +63,8 @@ def _run_marks(where: Where, query: RunQuery) -> None:
     if query.text:
         part = part_of(query.text)
         where.add("(lower(name) LIKE ? ESCAPE '!' OR lower(error) LIKE ? ESCAPE '!')", part, part)
+    if query.error:
+        where.add("lower(error) LIKE ? ESCAPE '!'", part_of(query.error))
     if query.in_result:  # LIKE would ignore the case on SQLite
         where.add("replace(result, ?, '') <> result", query.in_result)
 
@@ -82,6 +84,8 @@ def run_filter(query: RunQuery) -> Where:
         where.add(f"status IN ({marks(query.statuses)})", *query.statuses)
         if {*query.statuses} <= {*_UNWELL}:
             where.add(UNWELL)
+        elif {*query.statuses} <= {*_LIVE}:
+            where.add(_AMONG_LIVE)
     where.equal("worker", query.worker)
     if query.above is not None:
         where.add("id > ?", query.above)
@@ -107,6 +111,10 @@ def _run_instants(where: Where, query: RunQuery) -> None:
     if query.overlapping is not None:
         start, end = query.overlapping
         where.add(f"last IS NOT NULL AND last >= ? AND due < ? AND {UNWELL}", start, end)
+    if query.longer_than is not None:
+        where.add("(finished - started >= ? OR (status = 'running' AND started <= ?))", *query.longer_than)
+    if query.shorter_than is not None:
+        where.add("finished - started <= ?", query.shorter_than)
     if query.due_from is not None:
         where.add("due >= ?", query.due_from)
     if query.due_to is not None:

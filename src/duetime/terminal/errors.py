@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _SAME = (
     "agent", "attach", "click", "delay", "end", "every", "filename", "icon", "jitter", "label", "max_dollars_per_day",
     "max_runs_per_day", "max_tokens_per_day", "priority", "start", "starting", "title", "topic", "from",
-    "until", "note",
+    "until", "note", "longer_than", "shorter_than",
 )  # fmt: skip
 # The engine names fields of triggers, payloads and policies; the user knows them as options.
 _OPTIONS = {

@@ -125,6 +125,13 @@ _MEANT = {
 
 
 class PlainGroup(TyperGroup):
+    usual: ClassVar[str] = ""
+    """The command that is meant where only options are given, if there is one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        is_option = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names
+        return super().parse_args(ctx, [self.usual, *args] if self.usual and is_option else args)
+
     def get_params(self, ctx: Any) -> list[Any]:
         return _plain(super().get_params(ctx))
 
@@ -164,10 +171,12 @@ def single() -> typer.Typer:
     return typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-def group(summary: str, examples: str = "") -> typer.Typer:
-    """Return a Typer app for several commands. The examples are command lines."""
+def group(summary: str, examples: str = "", usual: str = "") -> typer.Typer:
+    """Return a Typer app for several commands. The examples are command lines; `usual` is the command that is meant
+    where only options are given."""
+    cls = type("UsualGroup", (PlainGroup,), {"usual": usual}) if usual else PlainGroup
     return typer.Typer(
-        cls=PlainGroup, no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=summary, epilog=examples
+        cls=cls, no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=summary, epilog=examples
     )
 
 

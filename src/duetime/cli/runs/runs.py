@@ -20,7 +20,7 @@ from duetime.service.operations.waiting import wait_for_end, waited_for
 from duetime.service.text import value_of
 from duetime.service.vocabulary import LIVE, Run, Schedule, ScheduleState, clock_local
 from duetime.terminal import output
-from duetime.terminal.completion import RUNS, completed_by
+from duetime.terminal.completion import IDS, RUNS, completed_by
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened
 from duetime.terminal.context import again as program
 from duetime.terminal.output import clean, counted, local_time, run_document
@@ -132,12 +132,14 @@ def _readable(value: object) -> object:
 LIVING = "live"
 Number = Annotated[int, argument("RUN", "Number of the run, as `runs list` shows it.", min=1, **RUNS)]
 
-commands = group("List, show and stop single runs. `duetime dead` has those that failed.")
+commands = group("List, show and stop single runs. `duetime dead` has those that failed.", usual="list")
 
 
 _LIST_EXAMPLES = """\
-duetime runs list --status live
-duetime runs list --from yesterday --kind job
+duetime runs --status live
+duetime runs --from yesterday --kind job
+duetime runs --status failed --error "connection refused"
+duetime runs --task backup --longer-than 10m
 """
 
 
@@ -153,15 +155,27 @@ def list_(
     ] = None,
     until: Annotated[str | None, option("--until TIME", "Due up to this time; a date includes the whole day.")] = None,
     tagged: Tagged = None,
+    schedule: Annotated[str | None, option("--schedule ID", "Only of this schedule: its id or name.", **IDS)] = None,
+    task: Annotated[str | None, option("--task TASK", "Only of this task, agent or topic.")] = None,
+    error: Annotated[str | None, option("--error TEXT", "Only those with this text in their error.")] = None,
+    longer_than: Annotated[
+        str | None, option("--longer-than DURATION", "Only those that took at least this long, such as 10m.")
+    ] = None,
+    shorter_than: Annotated[
+        str | None, option("--shorter-than DURATION", "Only those that took at most this long, such as 2s.")
+    ] = None,
+    owner: Annotated[str | None, option("--owner OWNER", "Only of this owner.")] = None,
     limit: Limit = 20,
     cursor: Cursor = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """List runs of all kinds, newest first, including those of deleted schedules."""
+    """List runs of all kinds, newest first, including those of deleted schedules. --task, --error, --longer-than and
+    --shorter-than search the newest 100,000 runs, or all since --from or of --schedule."""
     request = History(
-        kind=known_kind(kind), status=status, since=since, until=until, tagged=tagged, limit=limit, cursor=cursor
-    )
+        kind=known_kind(kind), status=status, since=since, until=until, schedule=schedule, task=task, error=error,
+        longer_than=longer_than, shorter_than=shorter_than, owner=owner, tagged=tagged, limit=limit, cursor=cursor,
+    )  # fmt: skip
     with opened(db) as app:
         zone = app.call.zone
         (page, _, notes), facts = history_with_facts(app.call, request)
@@ -183,6 +197,8 @@ def list_(
                 by_status = ", ".join(f"{number:,} {state}" for state, number in facts.get("counts", {}).items())
                 counts = f" By status: {by_status}" if by_status else ""
                 output.say(f"{len(page.items)} of {counted(page)}; --limit shows more.{counts}")
+            for note in notes:
+                output.say(note)
 
 
 @commands.command(cls=ReadCommand)

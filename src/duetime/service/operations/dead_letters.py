@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from hashlib import sha256
@@ -88,12 +88,12 @@ class DeadLetterGroup(NamedTuple):
 
 
 class PlannedRetry(NamedTuple):
-    """The dead letters of one schedule that a retry of many concerns."""
+    """The runs of one schedule that a retry, or another change, of many concerns."""
 
     newest: Run
     number: int
     retried: int
-    """How many of them are retried: none if the schedule was cancelled or deleted."""
+    """How many of them are retried or changed: none are retried if the schedule was cancelled or deleted."""
     recurs: bool
     is_paused: bool
     """What is retried runs nevertheless."""
@@ -211,8 +211,15 @@ def change_dead(
 
 def plan_retry(call: Call, request: ChangeDeadLetters) -> list[PlannedRetry]:
     """Return what a retry of the matching dead letters concerns, by schedule; the one with the most comes first."""
+    return plan_change(call, _chosen(call, request), "retry", every_run=request.every_run)
+
+
+def plan_change(
+    call: Call, batches: Iterable[tuple[list[Run], float]], action: str, *, every_run: bool
+) -> list[PlannedRetry]:
+    """Return what a change of these runs concerns, by schedule; the one with the most comes first."""
     newest, numbers = dict[ScheduleId, Run](), Counter[ScheduleId]()
-    for runs, _ in _chosen(call, request):
+    for runs, _ in batches:
         numbers.update(run.schedule for run in runs)
         for run in runs:
             latest = max(run, newest.get(run.schedule, run), key=lambda each: (each.due, each.id))
@@ -222,29 +229,38 @@ def plan_retry(call: Call, request: ChangeDeadLetters) -> list[PlannedRetry]:
         schedule = call.scheduler.schedule_of(call.caller, newest[id])
         state = ScheduleState.DELETED if schedule is None else schedule.progress.state
         recurs = schedule is not None and not is_one_off(schedule.definition)
-        retried = 1 if recurs and not request.every_run else number
-        retried = 0 if state in (ScheduleState.CANCELLED, ScheduleState.DELETED) else retried
+        retried = number
+        if action == "retry":
+            retried = 1 if recurs and not every_run else number
+            retried = 0 if state in (ScheduleState.CANCELLED, ScheduleState.DELETED) else retried
         planned.append(PlannedRetry(newest[id], number, retried, recurs, state == ScheduleState.PAUSED))
     return planned
 
 
 def _chosen(call: Call, request: ChangeDeadLetters) -> Iterator[tuple[list[Run], float]]:
-    """Yield the runs to change in batches, each with the fraction of the whole that it completes."""
-    if request.ids is not None:
-        named = ordered(_by_ids(call, request.ids))
+    """Yield the dead letters to change in batches, each with the fraction of the whole that it completes."""
+    groups = () if request.ids is not None else request.groups
+    for runs, part in chosen_runs(call, _query(call, request), request.ids):
+        yield [run for run in runs if not groups or _key(run) in groups], part
+
+
+def chosen_runs(call: Call, query: RunQuery, ids: Sequence[int] | None) -> Iterator[tuple[list[Run], float]]:
+    """Yield the runs with these ids or, without ids, those that match, in batches, each with the fraction of the whole
+    that it completes."""
+    if ids is not None:
+        named = ordered(_by_ids(call, ids))
         for start in range(0, len(named), _PAGE):
             yield named[start : start + _PAGE], min(1.0, (start + _PAGE) / len(named))
         return
     # Runs that fail from now on are not included: a retried run keeps its id, which the pages have passed by then, and
     # new runs get higher ids.
     below = RunId(call.scheduler.store.newest_run() + 1)
-    query = replace(_query(call, request), below=below, ascending=True, limit=_PAGE)
+    query = replace(query, below=below, oldest_first=False, ascending=True, limit=_PAGE, cursor=None)
     query = replace(query, count_to=_COUNTED, most_bytes=_MOST_BYTES)
     seen = total = 0
     for page in pages_of(call.scheduler.runs, call.caller, query):
         total, seen = total or page.total, seen + len(page.items)
-        matching = [run for run in page.items if not request.groups or _key(run) in request.groups]
-        yield matching, min(1.0, seen / max(1, total))
+        yield page.items, min(1.0, seen / max(1, total))
 
 
 def _by_ids(call: Call, ids: Sequence[int]) -> list[Run]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
@@ -16,6 +16,7 @@ from duetime.engine.model import (
     Cause,
     Definition,
     Run,
+    RunId,
     RunStatus,
     Schedule,
     ScheduleId,
@@ -52,11 +53,19 @@ from duetime.service.presenters import (
     run_shape,
 )
 from duetime.service.services import Call
-from duetime.service.text import COUNTED
+from duetime.service.text import COUNTED, Count, clean_text
 from duetime.settings.sections import INBOX
 
 STATUSES: Final = (*(status.value for status in RunStatus), "live")
 """Statuses by which runs can be selected. `live`: all that may still change."""
+SEARCHED: Final = 100_000
+"""Number of newest runs among which tasks, errors and durations are looked for, because no index has them."""
+COUNTED_TO: Final = 10_000
+"""Number up to which the runs of each status are counted."""
+_UNWELL: Final = (
+    RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED, RunStatus.MISSED, RunStatus.SKIPPED,
+)  # fmt: skip
+"""Statuses of runs that ended otherwise than they should, for which the stores have an index."""
 MAX_LISTED_TEXT: Final = 1000
 """Maximum length of a text within a result in a list of runs, in characters."""
 _MAX_SCHEDULE_RESULT: Final = 200
@@ -89,6 +98,30 @@ class History(PagedRequest):
         ),
     ] = None
     tagged: Tagged = None
+    task: Annotated[
+        str | None,
+        Field(
+            "What runs: the task of a job, the agent of a prompt, the topic of a notification.",
+            brief="Or agent, topic.",
+            max_length=200,
+        ),
+    ] = None
+    error: Annotated[
+        str | None,
+        Field("Part of the error, whatever the case of its ASCII letters.", brief="Part of it.", max_length=200),
+    ] = None
+    longer_than: Annotated[
+        str | None,
+        Field(
+            "The last attempt took at least this long, such as 10m; one that is running counts until now.",
+            brief="At least 10m.",
+            max_length=200,
+        ),
+    ] = None
+    shorter_than: Annotated[
+        str | None,
+        Field("The last attempt took at most this long, such as 2s.", brief="At most 2s.", max_length=200),
+    ] = None
     limit: Limit = 20
     max_bytes: int | None = None
     """Maximum size of the results of one page."""
@@ -104,13 +137,13 @@ class ShowRun(OperationRequest):
 def history(call: Call, request: History) -> Answer[Page[Run]]:
     """Return runs with their outcomes. Notes say which failures are not recorded in this store, and what a history
     without a match has instead."""
-    return _read(call, request, _query(call, request))
+    return _read(call, request, query_of(call, request))
 
 
 def history_with_facts(call: Call, request: History) -> tuple[Answer[Page[Run]], View]:
     """Do the same; with the first page, return the window as it was understood, and the number of its runs by status,
     whatever statuses were chosen."""
-    query = _query(call, request)
+    query = query_of(call, request)
     answer = _read(call, request, query)
     if request.cursor is not None:
         return answer, {}
@@ -122,16 +155,34 @@ def history_with_facts(call: Call, request: History) -> tuple[Answer[Page[Run]],
 def _read(call: Call, request: History, query: RunQuery) -> Answer[Page[Run]]:
     page = call.scheduler.runs(call.caller, query)
     notes = [*(call.services.failure_notes(request.kind) if request.schedule is None else ())]
+    if query.above:
+        notes.append(_PARTLY_SEARCHED)
     if not page.items and request.cursor is None and request.count_to != 0:
         notes.append(_nothing_found(_count_by_status(call, query), query, call.zone))
     return Answer(page, (), notes)
 
 
-def _query(call: Call, request: History) -> RunQuery:
+_PARTLY_SEARCHED: Final = (
+    f"Only the newest {SEARCHED:,} runs were searched for this task, error or duration; give a schedule, or the time"
+    " from which to search."
+)
+
+
+def query_of(call: Call, request: History) -> RunQuery:
+    """Return the query for the runs that match. What no index has is looked for among the newest runs, in the runs of
+    one schedule, or in all of the time that was chosen."""
     statuses, reference = _read_statuses(request.status), request.schedule
     since, until = read_range(call, request.since, request.until, ("from", "to"), past=True)
+    least, most = _length(request.longer_than, "longer_than"), _length(request.shorter_than, "shorter_than")
+    is_scan = any(each is not None for each in (request.task, request.error, least, most))
+    above = _newest(call, request) if is_scan and reference is None and since is None else RunId(0)
     return RunQuery(
         **request.query(call),
+        subject=None if request.task is None else clean_text(request.task),
+        error=request.error or "",
+        longer_than=None if least is None else (least, Instant(call.now - least)),
+        shorter_than=most,
+        above=above or None,
         schedule=None if reference is None else find(call, reference, deleted=True).definition.id,
         status=_single(statuses),
         statuses=statuses if len(statuses) > 1 else (),
@@ -142,9 +193,56 @@ def _query(call: Call, request: History) -> RunQuery:
     )
 
 
+def _length(text: str | None, name: str) -> int | None:
+    if text is None:
+        return None
+    from duetime.service.when import duration  # other lists start without it
+
+    return duration(text, name, zero=True)
+
+
+def _newest(call: Call, request: History) -> RunId:
+    """Return the last run that is too old to be searched; 0 if there is none."""
+    owner = request.owner if call.caller.operator else call.caller.owner
+    return call.scheduler.store.newest_but(owner, SEARCHED)
+
+
+def count_runs(call: Call, request: History) -> dict[str, Count]:
+    """Count the runs of every status that match, whatever status was chosen, each up to `COUNTED_TO`. Completed runs
+    are counted among the newest, because no index has them."""
+    query = replace(query_of(call, request), status=None, statuses=(), cursor=None)
+    recent = query.above or (_newest(call, request) if query.schedule is None else None)
+    parts = (
+        replace(query, status="live", count_to=len(LIVE) * COUNTED_TO),
+        replace(query, statuses=_UNWELL, count_to=len(_UNWELL) * COUNTED_TO),
+        replace(query, status=RunStatus.COMPLETED, above=recent or None, count_to=COUNTED_TO + 1),
+    )
+    counts = dict.fromkeys(RunStatus, Count(0))
+    for part, statuses in zip(parts, (LIVE, _UNWELL, (RunStatus.COMPLETED,)), strict=True):
+        numbers = call.scheduler.run_counts(call.caller, part)
+        is_whole = sum(numbers.values()) < part.count_to and part.above == query.above
+        for status in statuses:
+            number = numbers.get(status, 0)
+            counts[status] = Count(min(number, COUNTED_TO), is_whole and number <= COUNTED_TO)
+    return {status.value: count for status, count in counts.items()}
+
+
+def sum_counts(counts: Iterable[Count]) -> Count:
+    """Return the number of all of them, up to `COUNTED_TO`."""
+    rows = list(counts)
+    number = sum(each.number for each in rows)
+    return Count(min(number, COUNTED_TO), number <= COUNTED_TO and all(each.exact for each in rows))
+
+
 def _count_by_status(call: Call, query: RunQuery) -> dict[str, int]:
     every_status = replace(query, status=None, statuses=(), cursor=None, count_to=COUNTED)
     return call.scheduler.run_counts(call.caller, every_status)
+
+
+_WIDE: Final[dict[str, tuple[str, ...]]] = {
+    RunStatus.FAILED.value: (RunStatus.FAILED, RunStatus.LOST), "live": tuple(LIVE),
+}  # fmt: skip
+"""Statuses that select several stored ones."""
 
 
 def _read_statuses(text: str | None) -> tuple[str, ...]:
@@ -154,8 +252,12 @@ def _read_statuses(text: str | None) -> tuple[str, ...]:
         check_choice("status", each, STATUSES)
     if len(statuses) == 1:
         return tuple(statuses)
-    wide = {RunStatus.FAILED: (RunStatus.FAILED, RunStatus.LOST), "live": tuple(LIVE)}
-    return tuple(dict.fromkeys(each for status in statuses for each in wide.get(status, (status,))))
+    return tuple(dict.fromkeys(each for status in statuses for each in _WIDE.get(status, (status,))))
+
+
+def chosen_statuses(request: History) -> frozenset[str]:
+    """Return every stored status that a request selects; none if it selects all."""
+    return frozenset(each for status in _read_statuses(request.status) for each in _WIDE.get(status, (status,)))
 
 
 def _single(statuses: Sequence[str]) -> str | None:

@@ -1,0 +1,90 @@
+"""Retries, stops or resolves the runs of a history that match, however many they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Final, Literal
+
+from duetime.engine.model import DISMISSABLE, READ, Run, RunId, RunStatus, ScheduleId
+from duetime.engine.scheduler import ordered
+from duetime.engine.scopes import DELETE, WRITE
+from duetime.engine.store import RunQuery
+from duetime.engine.value_class import dataclass
+from duetime.service.errors import refuse_many
+from duetime.service.operations.dead_letters import MAX_NAMED, Dealt, PlannedRetry, chosen_runs, plan_change
+from duetime.service.operations.declaration import Answer, Field
+from duetime.service.operations.history import History, chosen_statuses, query_of
+from duetime.service.services import Call
+
+RunAction = Literal["retry", "stop", "resolve"]
+_IN_TURN: Final = (RunStatus.QUEUED, RunStatus.PENDING, RunStatus.WAITING, RunStatus.RUNNING)
+"""The statuses that can be stopped. Queued runs come first, because the end of an active run starts the next of
+them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRuns(History):
+    """A change of the runs with these numbers, or of all that match. Those that it cannot concern are left out: only
+    what failed, was lost or, if that status is chosen, was cancelled is retried; only what has not ended is stopped;
+    and only what failed, was lost or missed is resolved."""
+
+    action: RunAction
+    ids: Annotated[
+        Sequence[int] | None, Field("Numbers of runs, instead of a filter.", min_items=1, max_items=MAX_NAMED)
+    ] = None
+    every_run: Annotated[bool, Field("Retry every run of a recurring schedule, not only its newest.")] = False
+
+
+def plan_runs(call: Call, request: ChangeRuns) -> list[PlannedRetry]:
+    """Return what a change concerns, by schedule; the one with the most comes first."""
+    return plan_change(call, _chosen(call, request), request.action, every_run=_is_every_run(request))
+
+
+def change_runs(call: Call, request: ChangeRuns) -> Answer[Dealt]:
+    """Change the runs, a page at a time. Notes say why some were refused. A retry is that of dead letters: each run
+    keeps its id, and of a recurring schedule only the newest one is retried, unless `every_run` or ids are given."""
+    scheduler, dealt, newest = call.scheduler, Dealt([], [], set()), dict[ScheduleId, RunId]()
+    action, stops = request.action, request.action == "stop"
+    refuse_many(call.caller, f"{action} many runs", "ask a person to do it", DELETE if stops else WRITE)
+    changes = {"retry": scheduler.retry_all, "stop": scheduler.cancel_runs, "resolve": scheduler.dismiss_all}
+    change = partial(changes[action], call.caller)
+    if action == "retry" and not _is_every_run(request):
+        newest = {each.newest.schedule: each.newest.id for each in plan_runs(call, request) if each.recurs}
+    for runs, _ in _chosen(call, request):
+        chosen = [run for run in runs if newest.get(run.schedule, run.id) == run.id]
+        dealt.add(ordered(chosen), change(chosen))
+    kinds = sorted(dealt.kinds) if action == "retry" else ()
+    warnings = dict.fromkeys(each for kind in kinds for each in call.services.worker_warnings(kind))
+    return Answer(dealt, list(warnings), dealt.reasons())
+
+
+def _is_every_run(request: ChangeRuns) -> bool:
+    return request.every_run or request.ids is not None
+
+
+def _chosen(call: Call, request: ChangeRuns) -> Iterator[tuple[list[Run], float]]:
+    """Yield the runs to change in batches."""
+    if request.ids is not None:
+        yield from chosen_runs(call, RunQuery(), request.ids)
+        return
+    query = replace(query_of(call, request), status=None, statuses=())
+    for statuses, mark_below in _parts(request):
+        yield from chosen_runs(call, replace(query, statuses=statuses, mark_below=mark_below), None)
+
+
+def _parts(request: ChangeRuns) -> Iterator[tuple[tuple[str, ...], int | None]]:
+    """Yield the statuses to change in turn, each with the mark that resolved runs have and these have not."""
+    chosen = chosen_statuses(request)
+    if request.action == "stop":
+        parts: list[tuple[Sequence[RunStatus], int | None]] = [((status,), None) for status in _IN_TURN]
+    elif request.action == "resolve":
+        parts = [(sorted(DISMISSABLE), READ)]
+    else:
+        parts = [((RunStatus.FAILED, RunStatus.LOST), READ)]
+        parts += [((RunStatus.CANCELLED,), None)] if chosen else []
+    for statuses, mark_below in parts:
+        matching = tuple(status.value for status in statuses if not chosen or status in chosen)
+        if matching:
+            yield matching, mark_below
