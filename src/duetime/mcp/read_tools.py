@@ -135,8 +135,8 @@ def _run_row(call: Call, row: dict[str, Any]) -> dict[str, Any]:
     idempotent=True,
 )
 def status(call: Call, arguments: Arguments) -> Reply:
-    """Whether everything is all right: what fails, waits, runs long or is paused, since when; server, workers,
-    channels, topics, agents, hooks, events that arrived, limits and spending."""
+    """Whether all is right: what fails, waits, runs long or is paused, since when; server, workers, channels, topics,
+    agents, hooks, events, limits and spending."""
     from duetime.service.operations.status import status as read_status  # every client waits for imports at the start
 
     view = read_status(call._replace(kinds=None)).value

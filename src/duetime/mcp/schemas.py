@@ -15,7 +15,7 @@ from duetime.service.services import Call
 from duetime.service.state_details import STATE_DETAILS
 from duetime.service.warnings import ScheduleWarning
 
-ZONE = text("User's: Europe/Berlin.")
+ZONE = text("User's: Asia/Tokyo.")
 KEY = text("Reused, it creates nothing.")
 NAME = text("Name to find it by later.")
 TRIGGER_TYPE = text("Or give when.", enum=["once", "interval", "cron", "rrule", "event", "after"])

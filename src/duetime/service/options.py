@@ -115,7 +115,7 @@ class PolicyOptions(TypedDict, total=False):
 
     max_attempts: Annotated[
         int,
-        Option("Total number of attempts if a run fails.", "Tries if it fails", "3"),
+        Option("Total number of attempts if a run fails.", "Tries", "3"),
         Input("Maximum attempts"),
         Fact("attempts", "at most {}", {"1": "1, never retried"}),
     ]
@@ -127,7 +127,7 @@ class PolicyOptions(TypedDict, total=False):
     ]
     catch_up: Annotated[
         Literal["once", "all", "skip"],
-        Option("Which missed occurrences run after downtime: the newest, all or none.", "Runs missed while off"),
+        Option("Which missed occurrences run after downtime: the newest, all or none.", "Missed while off"),
         Input("After downtime"),
         Fact(
             "after downtime",

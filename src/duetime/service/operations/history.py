@@ -93,9 +93,7 @@ class History(PagedRequest):
     ] = None
     until: Annotated[
         Time | None,
-        Field(
-            "Due until this time; a date includes the whole day.", brief="Due until; a date counts whole.", name="to"
-        ),
+        Field("Due until this time; a date includes the whole day.", brief="Due until; a day counts.", name="to"),
     ] = None
     tagged: Tagged = None
     task: Annotated[

@@ -18,7 +18,7 @@ from duetime.mcp.schemas import (
     payload_arguments,
 )
 
-TOPIC = text("The person's topic, such as home-alerts; ask, never invent it.")
+TOPIC = text("The person's topic: home-alerts; ask, never invent it.")
 ONLY_TOPIC = text("Only this topic, such as home-alerts.")
 CRON: dict[str, Schema] = {
     "cron": text("Minute hour day month weekday: 0 9 * * 1-5."),
@@ -30,7 +30,7 @@ TIMES: dict[str, Schema] = {
     "time": text("In timezone, such as 15:30."),
     "date": text("Day of time: 2026-02-10; default today."),
     "delay": text("From now: 2h30m or 1d."),
-    "timezone": text("User's: Europe/Berlin; time needs it."),
+    "timezone": text("User's: Asia/Tokyo; time needs it."),
 }
 RRULE = text("FREQ=MONTHLY;BYDAY=-1FR.")
 CRON_WHEN = text("Instead of cron: every weekday at 8:30.")
@@ -43,7 +43,7 @@ WHEN = text(
     "In words: every weekday at 8:30; on deploy.done; after backup fails. The message takes in {text}, {error}."
 )
 IDEMPOTENCY = {"idempotency_key": KEY}
-TO: dict[str, Schema] = {"message": text("The text that the person reads."), "notification_topic": TOPIC}
+TO: dict[str, Schema] = {"message": text("What the person reads."), "notification_topic": TOPIC}
 
 LOOKS = {
     name: each for name, each in payload_arguments(PushMessage).items() if name not in ("message", "topic", "label")

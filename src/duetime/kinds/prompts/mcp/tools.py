@@ -102,7 +102,7 @@ TOOLS = [
         {
             "status": text("Only this status; default pending.", enum=[*STATUSES, "all"]),
             "from": text("Fires from: today."),
-            "to": text("Fires until; a date counts whole."),
+            "to": text("Fires until; a day counts."),
             "timezone": ZONE,
         },
         {
