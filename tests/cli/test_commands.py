@@ -177,6 +177,32 @@ def test_values_are_json_or_else_text(cli: Cli) -> None:
     assert payloads["pair"]["kwargs"] == {"value": "a=b"}
 
 
+TYPED_TASKS = """
+from duetime.kinds.jobs.registry import task
+
+@task
+def release(version: str, build: int = 0, notes: str | None = None, ratio: float = 1, **more: str) -> str:
+    return version
+"""
+
+
+def test_arguments_have_the_types_of_the_task(cli: Cli, tmp_path: Path) -> None:
+    """A version looks like a number, and is a text for the task."""
+    (tmp_path / "mine.py").write_text(TYPED_TASKS, "utf-8")
+    job = ("--task", "release", "--tasks", "mine.py", "--json")
+    kwargs = ("--kwarg", "ratio=4.10", "--kwarg", "notes=null", "--kwarg", "code=007", "--kwarg", "other=1e3")
+    id = cli("job", "add", "typed", *job, "--every", "2h", "--arg", "4.10", "--arg", "7", *kwargs).document["id"]
+    payload = cli("job", "show", id, "--json").document["payload"]
+    assert payload["args"] == ["4.10", 7]
+    assert payload["kwargs"] == {"ratio": 4.1, "notes": None, "code": "007", "other": "1e3"}
+    assert cli("job", "edit", id, "--tasks", "mine.py", "--arg", "true").code == 0
+    assert cli("job", "show", id, "--json").document["payload"]["args"] == ["true"]
+    assert cli("job", "edit", id, "--tasks", "mine.py", "--arg", '"4.1"').code == 0
+    assert cli("job", "show", id, "--json").document["payload"]["args"] == ["4.1"]
+    refused = cli("job", "edit", id, "--tasks", "mine.py", "--arg", "4.1", "--arg", "soon")
+    assert refused.code != 0 and "build: must be a whole number, not a text" in refused.err
+
+
 def test_policy_options_reach_the_policy(cli: Cli) -> None:
     options = ["--max-runs", "3", "--max-attempts", "4", "--timeout", "30s", "--backoff", "1m"]
     id = add(cli, "p", *options, "--catch-up", "all", "--overlap", "queue")

@@ -101,7 +101,7 @@ def test_an_incident_is_resolved_and_reopened_by_its_owner_alone(served: Site, s
         for _ in range(3):
             run_now(served, browser, schedule)
     [incident] = served.room.store.incidents("keeper", 10)
-    assert re.search("Failing failed Ping <the> shop 3 times, first .* the shop is closed", attention(browser))
+    assert re.search(r"Failing failed Ping <the> shop j\d+ 3 times, first .* the shop is closed", attention(browser))
     page = browser.get("/").body.decode()
     resolve = f"/attention/incident-{incident.id}/resolve"
     assert f'formaction="{resolve}" aria-label="Resolve: Ping &lt;the&gt; shop"' in page

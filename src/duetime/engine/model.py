@@ -139,6 +139,11 @@ class Definition(NamedTuple):
     resume_at: Instant | None = None  # when the pause ends automatically
 
     @property
+    def short_id(self) -> str:
+        """Return the id that people read and type: the first letter of the kind and the number, if it has one."""
+        return f"{self.kind[0]}{self.id}" if self.id else self.public_id
+
+    @property
     def written(self) -> Instant:
         """Return when its content was written: `created` unless it was edited, because a pause bumps `updated` too."""
         return self.created if self.version == 1 else self.updated

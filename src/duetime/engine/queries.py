@@ -212,7 +212,7 @@ class Queries:
         schedule = self._by_id(caller, text, deleted=deleted)
         if schedule is not None or isinstance(reference, int):  # a number is never a name
             return [] if schedule is None else [schedule]
-        short = self._by_short_id(caller, text, deleted=deleted)
+        short = self.by_short_id(caller, text, deleted=deleted)
         for query in _searches(text):
             matching = self._matching(caller, query, kind)
             if short is not None and all(each.definition.id != short.definition.id for each in matching):
@@ -229,7 +229,8 @@ class Queries:
                 return None
         return _visible(schedule, caller, deleted=deleted)
 
-    def _by_short_id(self, caller: Caller, text: str, *, deleted: bool) -> Schedule | None:
+    def by_short_id(self, caller: Caller, text: str, *, deleted: bool) -> Schedule | None:
+        """Return the schedule with a short id such as `j5`."""
         match = _SHORT.fullmatch(text)
         schedule = None if match is None else self.store.get(ScheduleId(int(match[2])))
         if match is None or schedule is None or schedule.definition.kind[0] != match[1]:

@@ -51,7 +51,7 @@ def list_upcoming(call: Call, arguments: Arguments) -> Reply:
 
 
 def _upcoming_row(call: Call, row: dict[str, Any]) -> dict[str, Any]:
-    owner = row.pop("owner")
+    owner, _ = row.pop("owner"), row.pop("short_id")
     return with_owner(call, {name: value for name, value in with_tool_id(row).items() if value is not None}, owner)
 
 

@@ -103,6 +103,8 @@ class Schedule(Value):
 
     id: str
     """Such as job_5_1770000000."""
+    short_id: str
+    """The id that people read and type, such as j5; it is taken wherever an id is."""
     kind: str
     """job, prompt, notification, request, or a kind of another package."""
     owner: str
@@ -169,6 +171,8 @@ class Run(Value):
     """Its number; the same for every attempt."""
     schedule: str | None
     """The id of its schedule."""
+    schedule_short_id: str
+    """The id that people read and type, such as j5."""
     kind: str
     """The kind of its schedule."""
     owner: str
@@ -366,6 +370,8 @@ class Incident(Value):
     """How resolve and reopen name it, such as `incident-3` or `run-91`; null if only a resume or an edit helps."""
     id: str | None
     """The id of the schedule."""
+    short_id: str
+    """The id that people read and type, such as j5."""
     name: str
     """The name of the schedule."""
     owner: str
@@ -432,6 +438,8 @@ class Occurrence(Value):
     """The kind of the schedule."""
     id: str
     """The id of the schedule."""
+    short_id: str
+    """The id that people read and type, such as j5."""
     name: str
     """The name of the schedule."""
     reads_as: str

@@ -59,6 +59,7 @@ class TimelineRow:
     worst: dict[int, Run] = field(default_factory=dict)
     """The run that represents each bin: the first of those with the worst outcome."""
     owner: str = ""
+    short_id: str = ""
 
     @cached_property
     def name(self) -> str:
@@ -120,7 +121,7 @@ class Density:
                 bins, about = known[alike]
                 if bins:
                     row = TimelineRow(definition.public_id, definition.name, definition.kind, bins, {}, about)
-                    row.owner = definition.owner
+                    row.owner, row.short_id = definition.owner, definition.short_id
                     self.rows[definition.id] = row
 
     def add_past(self, runs: Iterable[Run], ids: Mapping[ScheduleId, str]) -> None:
@@ -132,6 +133,7 @@ class Density:
             row = self.rows.get(run.schedule)
             if row is None:
                 row = self.rows[run.schedule] = TimelineRow(ids.get(run.schedule), run.name, run.kind, owner=run.owner)
+                row.short_id = f"{run.kind[0]}{run.schedule}"
             rank = RANKS[run.status]
             for bin, number in spread.items():
                 outcomes = row.past.get(bin)

@@ -62,8 +62,7 @@ def find(call: Call, reference: str | int | Schedule, kind: str | None = None, *
 
 
 def short_id(definition: Definition) -> str:
-    """Return the id that people read and type: the first letter of the kind and the number, if it has one."""
-    return f"{definition.kind[0]}{definition.id}" if is_stored(definition) else definition.public_id
+    return definition.short_id
 
 
 def is_stored(definition: Definition) -> bool:

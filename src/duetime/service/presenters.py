@@ -204,6 +204,7 @@ def schedule_shape(
     unchanged = definition.updated == definition.created
     return {
         "id": definition.public_id,
+        "short_id": definition.short_id,
         "kind": definition.kind,
         "owner": definition.owner,
         "name": masked(definition.name),
@@ -359,6 +360,7 @@ def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str, *, brief: bool
     return view | {
         "due": iso_local(run.due, zone),
         "schedule": ids.get(run.schedule),
+        "schedule_short_id": f"{run.kind[0]}{run.schedule}",
         "kind": run.kind,
         "owner": run.owner,
         "name": masked(run.name),
@@ -409,6 +411,7 @@ def coming_shape(instant: Instant, schedule: Schedule, zone: str) -> View:
         "at": instant_view(instant, zone),
         "kind": definition.kind,
         "id": definition.public_id,
+        "short_id": definition.short_id,
         "name": masked(definition.name),
         "reads_as": reads_as(definition.trigger),
     }
@@ -422,6 +425,7 @@ def incident_shape(incident: IncidentRow, zone: str) -> View:
     return {
         "key": f"incident-{incident.id}" if incident.id else f"run-{incident.run}" if incident.run else None,
         "id": incident.public_id or None,
+        "short_id": f"{incident.kind[:1]}{incident.schedule}",
         "name": masked(incident.name),
         "owner": incident.owner,
         "kind": incident.kind,

@@ -13,6 +13,7 @@ from duetime.engine.encoding import error_text
 from duetime.engine.errors import InvalidInput
 from duetime.kinds.jobs.context import TaskContext
 from duetime.service.json_types import JsonType, json_type_of
+from duetime.service.text import value_of
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
@@ -28,6 +29,13 @@ class TaskArgument(NamedTuple):
     @property
     def required(self) -> bool:
         return self.default is Parameter.empty
+
+    def accepts(self, value: Any) -> bool:
+        try:
+            self.shape.check(self.name, value)
+        except InvalidInput:
+            return False
+        return True
 
 
 class ContextPlace(NamedTuple):
@@ -71,6 +79,11 @@ class Arguments:
         for argument in self.listed:
             if argument.required and argument.name not in names and argument.name not in kwargs:
                 raise InvalidInput(field=argument.name, problem=f"missing; the task {task} needs it")
+
+    def typed(self, args: Sequence[str], kwargs: Mapping[str, str]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the values of arguments that a person typed: JSON, or the text itself where only that fits."""
+        positional = [_typed(self._at(index), text) for index, text in enumerate(args)]
+        return positional, {name: _typed(self._called(name), text) for name, text in kwargs.items()}
 
     def adapt(
         self, args: Sequence[Any], kwargs: dict[str, Any], context: Callable[[], TaskContext]
@@ -167,6 +180,11 @@ def _partly_resolved(parameter: Parameter) -> Parameter:
     if not isinstance(annotation, str) or annotation.rpartition(".")[2] == "TaskContext":
         return parameter
     return parameter.replace(annotation=_WORDS.get(annotation, Parameter.empty))
+
+
+def _typed(argument: TaskArgument | None, text: str) -> Any:
+    value = value_of(text)
+    return value if argument is None or argument.accepts(value) or not argument.accepts(text) else text
 
 
 def _convert(argument: TaskArgument | None, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from duetime.engine.errors import Refused
 from duetime.kinds.jobs import SPEC
-from duetime.kinds.jobs.payload import TaskCall
+from duetime.kinds.jobs.payload import TaskCall, name_and_text
 from duetime.service.errors import refuse
 from duetime.terminal.completion import Found, from_store
 from duetime.terminal.context import Application, Db, Json, Tasks, opened
@@ -45,6 +46,17 @@ class JobOptions(PayloadOptions):
     """Options: which task a job runs, with which arguments."""
 
     tasks: Tasks = None
+
+    def typed(self, app: Application, fields: dict[str, Any], stored: Definition | None = None) -> dict[str, Any]:
+        """Return the fields with arguments of the types that the task takes: `4.1` is a text for a parameter of type
+        `str`. Pipelines have their arguments in their text."""
+        options, payload = vars(self), {} if stored is None else json.loads(stored.payload)
+        task = _registry(app).visible(str(fields.get("task", payload.get("task"))), app.call.caller)
+        if task is None:
+            return fields
+        named = dict(map(name_and_text, options["kwargs"] or ()))
+        args, kwargs = task.arguments.typed(options["args"] or (), named)
+        return fields | {name: value for name, value in (("args", args), ("kwargs", kwargs)) if name in fields}
 
     @contextmanager
     def opened(self, db: str | None, *, adds: bool) -> Iterator[Application]:

@@ -13,11 +13,16 @@ from duetime.service.text import value_of
 _what = partial(About, heading="What it runs")
 
 
-def _named_argument(text: str) -> tuple[str, Any]:
+def name_and_text(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise InvalidInput(f"--kwarg: write it as name=value, not {text[:60]!r}")
-    return name.strip(), value_of(value)
+    return name.strip(), value
+
+
+def _named_argument(text: str) -> tuple[str, Any]:
+    name, value = name_and_text(text)
+    return name, value_of(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +39,7 @@ class TaskCall:
     args: Annotated[
         list[Any] | None,
         _what(
-            "Argument of the task, as JSON or plain text.",
+            "Argument of the task: plain text, or JSON if the task takes that.",
             brief="Positional arguments.",
             option="--arg VALUE",
             read_item=value_of,

@@ -152,9 +152,11 @@ def show(call: Call, request: Show) -> Answer[Schedule]:
 
 
 def find_exact(call: Call, public_id: str, *, deleted: bool = False) -> Schedule | None:
-    """Return the schedule with exactly this id, for links and forms, which no name may mislead; None if there is
-    none."""
-    return call.scheduler.find(call.caller, public_id, deleted=deleted)
+    """Return the schedule with exactly this id or short id, for links and forms, which no name may mislead; None if
+    there is none."""
+    scheduler, caller = call.scheduler, call.caller
+    schedule = scheduler.find(caller, public_id, deleted=deleted)
+    return schedule or scheduler.by_short_id(caller, public_id, deleted=deleted)
 
 
 def next_times(call: Call, request: NextTimes) -> Answer[FiringTimes]:

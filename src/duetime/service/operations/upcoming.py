@@ -129,7 +129,7 @@ def _on_events(call: Call, window: _Window) -> list[View]:
     """Return the schedules that wait for events, in place of the times that they do not have."""
     query = replace(_query(call, window.request), firing=True, with_events=True, due_from=NEVER)
     rows = [_row(call, NEVER, each) for each in _matching(call, window, query)[0][:MOST_ON_EVENTS]]
-    return [{name: row[name] for name in ("id", "kind", "name", "reads_as", "owner")} for row in rows]
+    return [{name: row[name] for name in ("id", "short_id", "kind", "name", "reads_as", "owner")} for row in rows]
 
 
 def _times(call: Call, window: _Window) -> Answer[UpcomingTimes]:

@@ -31,6 +31,7 @@ from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option, 
 
 if TYPE_CHECKING:
     from duetime.service.operations.create import CreateSchedule
+    from duetime.service.vocabulary import Definition
 
 ONE_WAY = "Give exactly one of --at, --delay, --every, --cron, --rrule and --when."
 _UNCHANGED = "Everything that is not given stays the same, and a run in progress keeps its values."
@@ -53,6 +54,11 @@ class PayloadOptions:
         values = [(inputs[name], value) for name, value in vars(self).items() if name in inputs]
         values += [] if main_field is None else [(main_field, main)]
         return {field.name: _value(field, value) for field, value in values if value not in (None, ())}
+
+    def typed(self, app: Application, fields: dict[str, Any], stored: Definition | None = None) -> dict[str, Any]:
+        """Return the fields with values of the types that the work takes, which only the application knows. `stored` is
+        the schedule to edit."""
+        return fields
 
     @contextmanager
     def opened(self, db: str | None, *, adds: bool) -> Iterator[Application]:
@@ -170,8 +176,9 @@ def _add_command(spec: KindSpec, main: PayloadField | None) -> Callable[..., Non
         chosen = policy.values()
         fields = payload_.fields(main_, chosen)
         name = main_ if main is None else name
-        request = CreateSchedule(spec.name, fields, trigger.values(), policy=chosen, name=name, key=key)
         with payload_.opened(db, adds=True) as app:
+            fields = payload_.typed(app, fields)
+            request = CreateSchedule(spec.name, fields, trigger.values(), policy=chosen, name=name, key=key)
             payload_.add(app, request, json_)
 
     return add
@@ -193,11 +200,14 @@ def _edit_command(view: KindView, main: PayloadField | None, guarded: bool) -> C
         from duetime.terminal.schedules.display import find_here
 
         chosen = policy.values()
-        changes = {"fields": payload_.fields(main_, chosen), "policy": chosen, "guarded": guarded}
+        fields = payload_.fields(main_, chosen)
+        changes: dict[str, Any] = {"policy": chosen, "guarded": guarded}
         changes |= {"name": main_ if main is None else name, "times": trigger.values(), "starting": trigger.starting}
         try:
             with payload_.opened(db, adds=False) as app:
-                edit_schedule(app, EditSchedule(schedule=find_here(app, view, id), **changes), json_)
+                schedule = find_here(app, view, id)
+                fields = payload_.typed(app, fields, schedule.definition)
+                edit_schedule(app, EditSchedule(schedule=schedule, fields=fields, **changes), json_)
         except NothingToChange as error:
             raise InvalidInput(f"{error.message}; see {program(view.command, 'edit', '--help')}") from None
 
