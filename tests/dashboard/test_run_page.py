@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from duetime.dashboard import schedule_stats
-from duetime.engine.clock import DAY, Instant
+from duetime.engine.clock import DAY, MINUTE, Instant
+from duetime.engine.worker.capture import write_log
 from duetime.http.sessions import Sessions
 from tests.support.api import Api, Client
 from tests.support.browsing import FORM, words
@@ -77,6 +78,44 @@ def test_a_failed_run_shows_its_course_its_error_and_its_input(api: Api, ada: Cl
     assert pages.send(f"/runs/{run}/retry").status == 303
     again = pages.text(f"/runs/{run}")
     assert "Stop" in again and "Retry" not in again.partition("Trace")[0]
+
+
+def test_a_page_shows_the_log_without_a_script(api: Api, ada: Client, pages: Pages) -> None:
+    @api.room.registry.task
+    def write() -> None:
+        write_log("first <b>line</b>\\n")
+        raise ValueError("as asked")
+
+    policy = {"max_attempts": 2, "backoff_seconds": 10}
+    made = ada.job(payload={"task": "write"}, trigger=SOON, policy=policy)
+    api.pass_time(minutes=6)
+    html = pages.html(f"/runs/{run_of(ada, made)}")
+    assert html.count("first &lt;b&gt;line&lt;/b&gt;") == 2 and "Earlier attempts" in html
+    assert "data-log" not in html, "it has ended, so nothing is read on"
+    silent = ada.job(trigger=SOON)
+    api.pass_time(minutes=6)
+    assert 'id="log"' not in pages.html(f"/runs/{run_of(ada, silent)}")
+
+
+def test_a_run_in_progress_says_how_long_it_usually_takes(api: Api, ada: Client, pages: Pages) -> None:
+    clock, seen = api.simulation.clock, list[str]()
+
+    @api.room.registry.task
+    def slow() -> None:
+        clock.move_to(Instant(clock.now() + 6 * MINUTE))
+        if len(seen) == 2:
+            [run] = ada.get("/runs", status="running")["runs"]
+            seen.append(pages.text(f"/runs/{run['run_id']}"))
+            assert ada.get(f"/runs/{run['run_id']}")["usual_seconds"] == 720
+        else:
+            seen.append("")
+        clock.move_to(Instant(clock.now() + 6 * MINUTE))
+
+    made = ada.job(payload={"task": "slow"}, trigger={"type": "interval", "hours": 1})
+    for _ in range(3):
+        api.pass_time(hours=1, minutes=1)
+    assert "6 min so far, usually 12 min" in seen[2]
+    assert ada.get(f"/runs/{run_of(ada, made)}")["usual_seconds"] is None, "it is over"
 
 
 def test_the_text_of_a_prompt_and_the_fate_of_a_message_are_readable(api: Api, ada: Client, pages: Pages) -> None:

@@ -11,11 +11,12 @@ from starlette.responses import Response
 from duetime.dashboard.filters import instant_from
 from duetime.dashboard.request import Form, PageRequest, goal_of
 from duetime.dashboard.undo import REOPEN
-from duetime.engine.clock import Instant
+from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError, NotFound
 from duetime.engine.tracebacks import exceptions_of
 from duetime.service.errors import error_class, refuse
 from duetime.service.masking import masking_of
+from duetime.service.operations.compare_runs import InputDifference, input_differences, share_done, successes
 from duetime.service.operations.dead_letters import Dismiss, dismiss
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import (
@@ -27,6 +28,7 @@ from duetime.service.operations.history import (
     show_run,
 )
 from duetime.service.operations.inbox import REOPENING
+from duetime.service.operations.logs import ReadLog, log_view, read_log
 from duetime.service.operations.run import RetryRun, RunAgain, Stop, retry, run_again, stop
 from duetime.service.presenters import View, policy_shape, result_text, trigger_shape
 from duetime.service.services import Call
@@ -62,6 +64,9 @@ def run_page(request: PageRequest) -> Response:
         "run.html",
         run=details,
         trace=run_trace(details, request.now),
+        log=_log(request, run),
+        progress=_progress(details, request.now),
+        last_success=_last_success(request, run, details["payload"]),
         exceptions=exceptions_of(trace or ""),
         traceback=trace,
         result=result_text(run.kind, details["result"]),
@@ -81,6 +86,61 @@ def run_page(request: PageRequest) -> Response:
     )
 
 
+class LogSection(NamedTuple):
+    """The log of the latest attempt, and those of earlier ones."""
+
+    excerpts: list[View]
+    earlier: list[View]
+    next: str
+    is_over: bool
+
+
+def _log(request: PageRequest, run: Run) -> LogSection:
+    answer = read_log(request.reader, ReadLog(run=run.id)).value
+    rows = log_view(request.reader, answer)["log"]
+    latest = max((row["attempt"] for row in rows), default=0)
+    earlier = [row for row in rows if row["attempt"] != latest]
+    return LogSection(rows[len(earlier) :], earlier, answer.next, answer.ended)
+
+
+class ProgressBar(NamedTuple):
+    percent: float | None
+    """None if nobody knows."""
+    elapsed: str
+    usual: str
+    is_estimate: bool
+    """Whether it follows from how long it usually takes."""
+
+
+def _progress(run: View, now: Instant) -> ProgressBar | None:
+    if run["status"] != RunStatus.RUNNING or run["started"] is None:
+        return None
+    elapsed, usual = max(0, now - instant_from(run["started"])), run["usual_seconds"]
+    percent = share_done(run["report"])
+    is_estimate = percent is None and bool(usual)
+    if is_estimate:
+        percent = round(min(95.0, 100 * elapsed / SECOND / usual), 1)
+    return ProgressBar(percent, span(elapsed), "" if usual is None else span(round(usual * SECOND)), is_estimate)
+
+
+class LastSuccess(NamedTuple):
+    run: int
+    differences: list[InputDifference]
+
+
+def _last_success(request: PageRequest, run: Run, payload: Any) -> LastSuccess | None:
+    """Return the last run that succeeded, if this one did not and had another input."""
+    if run.status not in RETRIED:
+        return None
+    for other in successes(request.call, run, 1):
+        schedule = schedule_of(request.call, other)
+        before = None if schedule is None else payload_shown(schedule.definition)
+        hide = masking_of(run.kind).hide_on_page
+        if differences := input_differences(hide(payload), hide(before)):
+            return LastSuccess(other.id, differences)
+    return None
+
+
 def _prose(request: PageRequest, run: Run, payload: View) -> str | None:
     """Return the name of the payload field that a person reads, such as the text of a prompt, unless it is a single
     word."""
@@ -97,7 +157,7 @@ def _attempts_allowed(schedule: Schedule | None) -> int | None:
 
 def _commands(request: PageRequest, run: Run, schedule: Schedule | None) -> list[tuple[str, str]]:
     """Return the commands for a terminal that do the same as the buttons here."""
-    commands = [("Show", "runs show")]
+    commands = [("Show", "runs show"), ("Log", "logs")]
     if schedule is not None:
         commands.append(("Run again", "runs again"))
         if run.status in (RunStatus.FAILED, RunStatus.LOST):

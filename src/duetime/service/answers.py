@@ -283,6 +283,8 @@ class RunDetails(Run):
     """How long after its time the first attempt began."""
     next_attempt: datetime | None
     """When it is tried again, while it waits for that."""
+    usual_seconds: float | None
+    """While it is running: how long the latest runs of its schedule that succeeded took, the median."""
     worker: str | None
     """The worker that has it, or had it last. Only operators see it."""
     previous_run: int | None

@@ -111,7 +111,8 @@ def run_facts(app: Application, run: Run, schedule: Schedule | None) -> list[tup
 
 _DETAILS = (
     "duration_seconds", "cost", "stopping", "taken_until", "traceback", "attempts", "own_payload", "started_by",
-    "gate", "stop_request", "payload_changed", "late_seconds", "next_attempt", "worker", "previous_run",
+    "gate", "stop_request",
+    "payload_changed", "late_seconds", "next_attempt", "usual_seconds", "worker", "previous_run",
     "following_run",
 )  # fmt: skip
 

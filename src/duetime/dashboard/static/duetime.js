@@ -79,6 +79,9 @@ function tick() {
     const text = away(Date.parse(time.dateTime), time.classList.contains("countdown"));
     if (time.textContent !== text) time.textContent = text;
   }
+  for (const bar of document.querySelectorAll("progress[data-usual]")) {
+    bar.value = Math.min(95, (Date.now() + ahead - Date.parse(bar.dataset.began)) / 10 / Number(bar.dataset.usual));
+  }
 }
 setInterval(tick, 1000);
 
@@ -308,6 +311,43 @@ addEventListener("pagehide", rest);
 addEventListener("pageshow", (event) => { if (event.persisted) { refresh(); follow(); } });
 afterPaint(follow);
 
+// -- the log of a run, which is read on as it grows ------------------------------------------------------------------
+
+const LOG_WAIT = 20; // seconds that a request waits for more
+const logShown = byId("log");
+
+function addLog(answer) {
+  const follows = logShown.scrollTop + logShown.clientHeight > logShown.scrollHeight - 40;
+  for (const each of answer.log) {
+    if (Number(logShown.dataset.attempt) !== each.attempt && (each.attempt > 1 || logShown.firstChild)) {
+      logShown.append(make("div", { class: "log-note" }, `Attempt ${each.attempt}`));
+    }
+    logShown.dataset.attempt = each.attempt;
+    if (each.left_out) logShown.append(make("div", { class: "log-note" }, `${each.left_out.toLocaleString("en")} bytes are left out here`));
+    const time = make("time", { datetime: each.at }, each.at.slice(11, 19));
+    logShown.append(make("div", { class: "log-part" }, time, make("pre", {}, each.text)));
+  }
+  if (answer.log.length) byId("no-log")?.remove();
+  if (follows) logShown.scrollTop = logShown.scrollHeight;
+}
+
+async function readLog() {
+  const asked = new URLSearchParams({ wait_seconds: LOG_WAIT, timezone: page.dataset.zone ?? zone });
+  if (logShown.dataset.after) asked.set("after", logShown.dataset.after);
+  let pause = 1000;
+  try {
+    if (document.hidden) throw new Error("nobody looks");
+    const answer = await fetch(`${logShown.dataset.log}?${asked}`, { credentials: "same-origin", cache: "no-store" });
+    if (!answer.ok) throw new Error(answer.statusText);
+    const log = await answer.json();
+    addLog(log);
+    logShown.dataset.after = log.next ?? "";
+    if (log.ended) { const none = byId("no-log"); if (none) none.textContent = "It has written nothing."; return; }
+  } catch { pause = POLL; }
+  setTimeout(readLog, pause);
+}
+if (logShown?.dataset.log) afterPaint(() => { logShown.scrollTop = logShown.scrollHeight; readLog(); });
+
 // -- selecting rows -------------------------------------------------------------------------------------------------
 
 const boxes = () => [...document.querySelectorAll("#chosen [data-row] input[type=checkbox]")];
@@ -392,6 +432,8 @@ if (new URLSearchParams(location.search).has("did")) {
 }
 
 async function copied({ copy, copyOf, copyFrom }) {
+  const lines = copyOf ? byId(copyOf).querySelectorAll(".log-part pre") : []; // without their times
+  if (lines.length) return [...lines].map((each) => each.textContent).join("");
   if (copyOf) return byId(copyOf).textContent;
   if (!copyFrom) return copy;
   return JSON.stringify(await (await fetch(copyFrom, { credentials: "same-origin" })).json(), null, 2);

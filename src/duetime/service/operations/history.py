@@ -31,6 +31,7 @@ from duetime.engine.times import clock_local
 from duetime.engine.value_class import dataclass
 from duetime.service.lookup import find
 from duetime.service.masking import LONGEST, masked, masked_payload, shortened
+from duetime.service.operations.compare_runs import usual_seconds
 from duetime.service.operations.declaration import (
     Answer,
     Field,
@@ -386,6 +387,7 @@ def run_details(call: Call, run: Run) -> View:
         "payload_changed": _changed_since(schedule, run),
         "late_seconds": late_seconds(run, attempts),
         "next_attempt": moment_view(next_attempt(call, run), zone),
+        "usual_seconds": usual_seconds(call, run),
         "worker": _worker_name(call, run) if caller.operator else None,
         "previous_run": previous,
         "following_run": following,
