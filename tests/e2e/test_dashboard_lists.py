@@ -22,6 +22,7 @@ SCREEN: ViewportSize = {"width": 1440, "height": 900}
 CALENDAR = "Sync the family calendar"
 LISTS = {
     "/schedules": "#rows [data-row]",
+    "/runs": "#rows [data-row]",
     "/inbox": "#arrived [data-row]",
     "/dead-letters": "#rows [data-row]",
     "/settings/events": "#events [data-row]",
