@@ -46,6 +46,31 @@ def test_a_change_is_not_lost_when_the_run_fails(store: BaseStore) -> None:
     assert world.poll("b") == []
 
 
+def test_a_look_during_a_run_keeps_nothing_of_what_that_run_was_given(store: BaseStore) -> None:
+    """One step refuses and remembers that, while the change that another step saw depends on a run that then fails."""
+    gate = "page() | field('text') | changed() and page() | field('state') | became('up')"
+    world = GateWorld(store, gate, overlap="allow")
+    assert world.poll({"text": 1, "state": "down"}) == []
+    line = world.hold()
+    world.page = {"text": 2, "state": "up"}
+    world.tick()
+    (first,) = line.take_back()
+    assert world.check(first)
+    world.page = {"text": 3, "state": "down"}
+    world.tick()
+    (second,) = line.take_back()
+    assert not world.check(second)
+    world.finish(first, fails=True)
+    world.page = {"text": 2, "state": "up"}
+    world.tick()
+    (third,) = line.take_back()
+    assert world.check(third), "no run has succeeded with this change"
+    world.finish(third)
+    world.tick()
+    (fourth,) = line.take_back()
+    assert not world.check(fourth)
+
+
 def test_a_thousand_polls_without_a_change_are_one_row_and_no_work(store: BaseStore, engine: str) -> None:
     polls = 1001 if FULL or engine == "memory" else 101
     world = GateWorld(store)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from duetime.engine.clock import Instant
-from duetime.engine.model import Cause, Definition, Run, RunStatus
+from duetime.engine.model import Cause, Definition, Run, RunStatus, ScheduleId
 from duetime.engine.outcome import Skipped
 from duetime.engine.policy.decision import Change, Decision, not_possible
 from duetime.engine.policy.finish import HeldRun, Reader, discount, end_run, replace_untaken
@@ -112,7 +112,7 @@ def skip(writes: Writes, held: HeldRun, policy: Policy, outcome: Skipped, now: I
     writes.progress[run.schedule] = progress._replace(
         last_status=before.last_status or RunStatus.SKIPPED, last_error=before.last_error
     )
-    if outcome.memory is not None:
+    if outcome.memory is not None and not _is_of_a_live_run(outcome.memory, run.schedule, reader):
         values = gate_of(held.definition), outcome.number, outcome.memory
         writes.further += (MemoryWrite(run.schedule, "remember_gate", values),)
     earlier = None if run.cause != Cause.TRIGGER or run.attempt > 1 or run.deaths else reader.run_before(run)
@@ -123,6 +123,12 @@ def skip(writes: Writes, held: HeldRun, policy: Policy, outcome: Skipped, now: I
     if earlier.error != outcome.reason:
         writes.runs[earlier.id] = earlier._replace(error=outcome.reason)
     writes.extensions.append(Extension(earlier.id, run.due, 1))
+
+
+def _is_of_a_live_run(memory: str, schedule: ScheduleId, reader: Reader) -> bool:
+    """Return whether a look that lets nothing pass may contain, for another of its steps, what a run was given that has
+    not ended. Only the success of that run may make it the memory."""
+    return len(json.loads(memory)) > 1 and any(gift_from(gift).memory for gift in reader.gate_gifts(schedule).values())
 
 
 def _continues(earlier: Run, reason: str) -> bool:

@@ -36,8 +36,10 @@ class Some(NamedTuple, Generic[T]):
 
 LOOKED_AT: Final = 40
 """Number of schedules or runs that are read for each of these lists."""
-_MAX_PAGES: Final = 25
-"""Number of pages of failing schedules that are read to find those that were paused automatically."""
+_PAGE: Final = 250
+_MAX_PAGES: Final = 2
+"""Size and number of the pages of failing schedules that are read to find those that were paused automatically, unless
+incidents name them."""
 _LATELY: Final = 20_000
 """Number of latest runs, of all owners, that are searched for missed ones."""
 _NEWS: Final = 7 * DAY
@@ -57,14 +59,15 @@ def stopped_schedules(call: Call) -> Answer[Some[Schedule]]:
 def _list_stopped(call: Call, status: str) -> Some[Schedule]:
     """Return the newest schedules of a status that stopped by themselves."""
     schedules: list[Schedule] = []
-    request = ListSchedules(status=status, limit=LOOKED_AT, count_to=0)
+    request = ListSchedules(status=status, limit=_PAGE, count_to=0)
     for number, page in enumerate(pages_of_schedules(call, request), 1):
         for each in page.items:
             if each.progress.state == ScheduleState.BROKEN or was_paused_by_engine(each.progress):
                 schedules.append(each)
         if len(schedules) >= LOOKED_AT or number == _MAX_PAGES:
-            return Some(schedules, page.cursor is not None and bool(schedules))
-    return Some(schedules, False)
+            is_cut = bool(schedules) and (page.cursor is not None or len(schedules) > LOOKED_AT)
+            return Some(schedules[:LOOKED_AT], is_cut)
+    return Some(schedules[:LOOKED_AT], len(schedules) > LOOKED_AT)
 
 
 def untaken_runs(call: Call) -> Answer[Some[Run]]:
