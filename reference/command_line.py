@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from duetime.cli.main import EPILOG, command
+from duetime.cli.root import EPILOG, command
 from duetime.service.errors import ERRORS, FAILED
 from reference.markdown import code, page, table
 

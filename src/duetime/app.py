@@ -26,15 +26,11 @@ from duetime.engine.store import Store
 from duetime.engine.value_class import dataclass
 from duetime.engine.worker.lease import ExchangeAge
 from duetime.kinds import load_specs
-from duetime.kinds.jobs.kind import JobKind
-from duetime.kinds.jobs.registry import Registry
-from duetime.kinds.notifications.build import notes_for_others
 from duetime.kinds.notifications.delivery import MESSENGER
-from duetime.kinds.notifications.kind import NotificationKind
 from duetime.security.redaction import secrets_of
 from duetime.service.distribution import version
 from duetime.service.errors import refuse
-from duetime.service.kind_spec import BuildContext, load
+from duetime.service.kind_spec import BuildContext, KindSpec, load
 from duetime.service.published import SERVER_IS_OLDER, differences, publication, read_publication, without_address
 from duetime.service.services import OPERATOR, Services, operator_call, process_name
 from duetime.service.tokens import load_tokens, runs_under_way
@@ -46,6 +42,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from duetime.engine.worker.threads import Engine
+    from duetime.kinds.jobs.registry import Registry
     from duetime.mcp.catalog import Catalog
     from duetime.mcp.server import McpServer
     from duetime.security.tokens import Tokens
@@ -85,12 +82,16 @@ class App:
 
     @property
     def registry(self) -> Registry:
+        from duetime.kinds.jobs.kind import JobKind
+
         return self.services.kind(JobKind).registry
 
     def engine(self, *, session: bool = False) -> Engine:
         from duetime.engine.worker.threads import Engine
         from duetime.engine.worker.worker import WorkerOptions
         from duetime.kinds.jobs.declarations import Declarations
+        from duetime.kinds.notifications.build import notes_for_others
+        from duetime.kinds.notifications.kind import NotificationKind
 
         declarations = Declarations(self.services, self.registry)
         limit = self.settings.max_runs_per_hour
@@ -155,7 +156,7 @@ class App:
         sync_heartbeat(self.scheduler, by_settings, beat.every, beat.between, alone=alone)
 
     def close(self) -> None:
-        for kind in self.kinds.values():
+        for kind in self.kinds.built.values() if isinstance(self.kinds, LazyKinds) else self.kinds.values():
             kind.close()
         if self.store.observer is not None:
             self.store.observer.close()
@@ -170,11 +171,13 @@ def build(
     tasks: bool = True,
     must_exist: bool = False,
     use_published: bool = False,
+    lazy: bool = False,
 ) -> App:
     """Open the store, migrate its schema, load the task modules unless `tasks` is false, and assemble the app.
 
     `must_exist`: a SQLite file that does not exist is an error, because the user named it and it must not be created
-    silently. `use_published`: what the server published in the store takes precedence over the settings.
+    silently. `use_published`: what the server published in the store takes precedence over the settings. `lazy`: build
+    each kind when it is first used, for a command, which uses one of them.
     """
     is_real, clock = clock is None, clock or SystemClock()  # a simulated run calls nobody
     remember_secrets(secrets_of(settings, os.environ))
@@ -189,10 +192,32 @@ def build(
 
             store.observer = Pings(settings.allowed_hosts)
         published = store.published() if use_published else None
-        return _assembled(settings, clock, store, {"registry": registry, "load_tasks": tasks}, published)
+        return _assembled(settings, clock, store, {"registry": registry, "load_tasks": tasks}, published, lazy)
     except BaseException:
         store.close()
         raise
+
+
+class LazyKinds(Mapping[str, Kind]):
+    """The kinds of a process, each of which is built when it is first used: building all takes 20 ms."""
+
+    def __init__(self, context: BuildContext, specs: Mapping[str, KindSpec]) -> None:
+        self._context, self._specs = context, specs
+        self.built: dict[str, Kind] = {}
+
+    def __getitem__(self, name: str) -> Kind:
+        if name not in self.built:
+            self.built[name] = load(self._specs[name].build)(self._context)
+        return self.built[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._specs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)
 
 
 def with_published(app: App, published: str | None) -> App:
@@ -201,7 +226,12 @@ def with_published(app: App, published: str | None) -> App:
 
 
 def _assembled(
-    settings: Settings, clock: Clock, store: Store, options: Mapping[str, Any], published_text: str | None
+    settings: Settings,
+    clock: Clock,
+    store: Store,
+    options: Mapping[str, Any],
+    published_text: str | None,
+    lazy: bool = False,
 ) -> App:
     published = read_publication(published_text)
     is_older = published is not None and published.is_older_than(settings)
@@ -209,9 +239,12 @@ def _assembled(
     zone = local_zone(settings) if server is None else server.zone
     shared = {} if server is None else server.kinds
     context = BuildContext(settings, clock, store, zone, lambda: scheduler, options, shared)
-    kinds: dict[str, Kind] = {name: load(spec.build)(context) for name, spec in load_specs().items()}
+    kinds: Mapping[str, Kind] = LazyKinds(context, load_specs())
+    kinds = kinds if lazy else dict(kinds)
     scheduler = Scheduler(store, kinds, clock, zone=zone, limits=_limits(settings))
-    scheduler.notices = [SERVER_IS_OLDER] if is_older else _differences(settings, zone, Services(scheduler))
+    scheduler.notices = [SERVER_IS_OLDER] if is_older else []
+    if server is not None:
+        scheduler.notices = _differences(settings, zone, Services(scheduler))
     return App(settings, clock, store, kinds, scheduler, ExchangeAge(clock), published_text)
 
 

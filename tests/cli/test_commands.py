@@ -12,7 +12,7 @@ import pytest
 
 from duetime.api import Duetime
 from duetime.app import build
-from duetime.cli.main import all_commands
+from duetime.cli import all_commands
 from duetime.cli.setup.doctor_checks import file_system
 from duetime.engine.clock import HOUR, MINUTE, SECOND
 from duetime.engine.redaction import without_password

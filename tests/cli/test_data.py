@@ -15,7 +15,8 @@ import typer
 
 from duetime.api import Duetime
 from duetime.app import build
-from duetime.cli.main import all_commands, command
+from duetime.cli import all_commands
+from duetime.cli.root import command
 from duetime.engine.clock import DAY, Instant
 from duetime.settings import Settings
 from tests.support.cli import Cli, environment, processor_seconds

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from duetime.cli.main import command
+from duetime.cli.root import command
 from duetime.http.server import CannotListen, listen, url_of
 from tests.support.agents import serving
 from tests.support.cli import Cli

@@ -14,7 +14,8 @@ import pytest
 import typer.main
 
 from duetime.api import Duetime
-from duetime.cli.main import command, main
+from duetime.cli.main import main
+from duetime.cli.root import command
 from duetime.engine.errors import DuetimeError
 from duetime.settings.locations import TrustedFiles
 from tests.support.cli import Answer, Cli, Output, environment, start
@@ -29,8 +30,8 @@ READERS = {
     "hook list",
     "attention list",
     "completion", "config get", "config path", "config show", "db status", "dead list", "dead show", "doctor",
-    "explain", "help", "inbox (action=list)", "history", "job tasks", "list", "mcp", "next", "open", "runs list",
-    "runs show", "service status", "show", "status", "tail", "token header", "token list", "token show",
+    "explain", "help", "inbox (action=list)", "history", "job tasks", "list", "logs", "mcp", "next", "open",
+    "runs list", "runs show", "service status", "show", "status", "tail", "token header", "token list", "token show",
     "top (once=True)", "upcoming",
     *(f"{kind} {name}" for kind in ("job", "prompt", "notify", "request") for name in ("history", "list", "show")),
 }  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from duetime.terminal.context import store_file
-from duetime.terminal.typer_ext import PlainCommand
+from duetime.terminal.typer_ext import TypedCommand
 from tests.support.cli import Cli
 
 TOY = Path(__file__).parents[1] / "toykind"
@@ -132,7 +132,7 @@ def test_the_file_of_a_store(url: str, file: str | None) -> None:
 def test_a_number_with_a_maximum_alone(capsys: pytest.CaptureFixture[str]) -> None:
     commands = typer.Typer(rich_markup_mode=None)
 
-    @commands.command(cls=PlainCommand)
+    @commands.command(cls=TypedCommand)
     def command(count: int = typer.Option(1, max=5)) -> None:
         typer.echo(count)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from io import StringIO
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from duetime.engine.clock import HOUR, Instant
 from duetime.engine.model import Schedule, ScheduleId
 from duetime.engine.outcome import Failed
 from duetime.engine.policy.rows import begin
-from duetime.kinds.jobs.cli import JOB
+from duetime.kinds.jobs.view import JOB
 from duetime.settings import Settings
 from duetime.terminal import output
 from duetime.terminal.output import READABLE, fitting
@@ -37,6 +38,8 @@ def paper_of(columns: int, monkeypatch: pytest.MonkeyPatch) -> StringIO:
     paper = StringIO()
     made = Console(file=paper, width=columns, highlight=False, markup=False, emoji=False)
     monkeypatch.setattr(output, "console", lambda: made)
+    monkeypatch.setattr(output, "width", lambda: columns)
+    monkeypatch.setattr(sys, "stdout", paper)
     return paper
 
 

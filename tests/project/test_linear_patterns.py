@@ -26,7 +26,7 @@ BOUNDED = {
 }
 """Patterns that see texts of so many characters at most: the code that applies them cuts or refuses longer ones."""
 
-MADE_AT_RUN_TIME = {"net/outcomes.py:reason"}
+MADE_AT_RUN_TIME = {"engine/value_class.py:compiled", "net/outcomes.py:reason"}
 """It replaces an escaped text."""
 
 

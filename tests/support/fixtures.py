@@ -38,7 +38,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("duetime.cli.main.get_command", BUILT_ONCE)
+    monkeypatch.setattr("duetime.cli.root.get_command", BUILT_ONCE)
 
     def call(*arguments: str) -> Answer:
         command = arguments[0] if arguments else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from re import _constants, _parser  # the parsed form of a pattern
 from typing import Any, NamedTuple
@@ -14,6 +14,8 @@ import duetime
 
 ROOT = Path(duetime.__file__).parent
 _FUNCTIONS = frozenset({"compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"})
+_CALLS = frozenset({"pattern", *(f"re.{each}" for each in _FUNCTIONS)})
+"""`pattern` is the one of `engine.value_class`."""
 _UNITS = (
     "a", "A", "0", " ", "\n", "-", "_", ".", ":", "=", "/", "@", '"', "'", "\\", "<", "a-", "a=", "a.", "a ", "0 ",
     "eyJ-", "eyJaaaaaaaa.", "a://", "a:a", "://a", '"a":"', "bearer ", "basic  ", "password=", "token: ", "x-key:",
@@ -39,7 +41,7 @@ def patterns() -> Iterator[Found | Unknown]:
         tree = ast.parse(file.read_text())
         uses = _uses(tree)
         for call, name in _calls(tree):
-            function = call.func.attr  # type: ignore[attr-defined]
+            function = getattr(call.func, "attr", "compile")
             place = f"{file.relative_to(ROOT)}:{name or ast.unparse(call)}"
             compiled = _compiled(file, call, whole=function == "compile")
             if compiled is None:
@@ -56,9 +58,7 @@ def _calls(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             names[id(node.value)] = target.id if isinstance(target, ast.Name) else ""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        if isinstance(node.func.value, ast.Name) and node.func.value.id == "re" and node.func.attr in _FUNCTIONS:
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in _CALLS:
             yield node, names.get(id(node), "")
 
 
@@ -78,7 +78,9 @@ def _methods(used: set[str]) -> tuple[str, ...]:
 def _compiled(file: Path, call: ast.Call, *, whole: bool) -> re.Pattern[Any] | None:
     """Evaluate a call in its module; for a call such as `re.sub`, only its pattern."""
     source = compile(ast.Expression(call if whole else call.args[0]), str(file), "eval")
-    for names in (lambda: {"re": re}, lambda: _names_of(file)):  # most name nothing, and their modules load slowly
+    known: dict[str, Any] = {"re": re, "pattern": re.compile}
+    lookups: tuple[Callable[[], dict[str, Any]], ...] = (lambda: known, lambda: _names_of(file) | known)
+    for names in lookups:  # most name nothing, and their modules load slowly
         try:
             value = eval(source, names())  # noqa: S307  our own source
             return value if isinstance(value, re.Pattern) else re.compile(value)

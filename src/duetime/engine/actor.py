@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
+
+from duetime.engine.value_class import NamedTuple
 
 PERSON, TOKEN, RUN, MODULE, FILE = "person", "token", "run", "module", "file"
 TASK_KEYS: Final = "duetime:task:"

@@ -8,6 +8,8 @@ import re
 from contextlib import suppress
 from typing import Any
 
+from duetime.engine.value_class import pattern
+
 LIMIT = 64 * 1024
 """Maximum size of a stored result, in bytes."""
 ERROR_LIMIT = 2000
@@ -19,7 +21,7 @@ NODES = 100_000
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _SMALL = 2**63
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_UNSTORABLE = pattern("[\0\ud800-\udfff]")
 
 
 def encode(value: Any, limit: int = LIMIT) -> str:
@@ -164,7 +166,7 @@ def _describe(value: Any) -> str:
 
 # Control characters (including terminal escapes), line separators, marks that change the reading direction, and
 # invisible characters, with which text can be hidden in text.
-UNSAFE = re.compile(
+UNSAFE = pattern(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )

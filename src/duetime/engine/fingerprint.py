@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -15,11 +14,12 @@ from duetime.engine.model import FOLLOWED
 from duetime.engine.new_schedule import NewSchedule
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.build import UNITS, delay_of, step_of
+from duetime.engine.value_class import pattern
 
 _REQUEST: Final = 24
 """Length of the hash of a request without its zone. The hash of the zone follows, and whether the request named one."""
 _OPEN, _NAMED = "0", "1"
-_EVERY_NTH_WEEK = re.compile(
+_EVERY_NTH_WEEK = pattern(
     r"FREQ=WEEKLY;INTERVAL=\d+;BYDAY=(\w\w);BYHOUR=(\d{1,2}(?:,\d{1,2})*);BYMINUTE=(\d{1,2});BYSECOND=0", re.ASCII
 )
 _DAYS = {"MO": "mon", "TU": "tue", "WE": "wed", "TH": "thu", "FR": "fri", "SA": "sat", "SU": "sun"}
@@ -99,6 +99,8 @@ def _hash(value: object) -> str:
     except (TypeError, ValueError, RecursionError) as error:  # such as keys that are no texts, or a circular value
         problem = f"must hold JSON values only ({error_text(error)})"
         raise InvalidInput(field="payload", problem=problem) from error
+    import hashlib  # only what is created needs it
+
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from duetime.engine import model
 from duetime.engine.actor import UNKNOWN, Actor
@@ -18,6 +18,7 @@ from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.gates import GateGift
 from duetime.engine.policy.options import Policy, policy_from_json
 from duetime.engine.scopes import Scopes, lacking
+from duetime.engine.value_class import NamedTuple
 from duetime.engine.worker.lease import Lease
 
 

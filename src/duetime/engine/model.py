@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple, NewType
+from typing import Final, NewType
 
 from duetime.engine.clock import SECOND, Instant
+from duetime.engine.value_class import NamedTuple
 
 ScheduleId = NewType("ScheduleId", int)
 RunId = NewType("RunId", int)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from duetime.engine.clock import Instant
+from duetime.engine.value_class import NamedTuple
 
 T = TypeVar("T")
 

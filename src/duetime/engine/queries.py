@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from duetime.engine.clock import NEVER, Clock, Instant
 from duetime.engine.encoding import is_text
@@ -30,6 +29,7 @@ from duetime.engine.scopes import WRITE, Scopes, check, of_group
 from duetime.engine.store import COUNTED, PAGE_BYTES, Page, RunInput, RunQuery, ScheduleQuery, Store
 from duetime.engine.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
 from duetime.engine.triggers.step_budget import CREATION_STEPS, TooManySteps, budgeted, step_budget
+from duetime.engine.value_class import NamedTuple, pattern
 
 Q = TypeVar("Q", ScheduleQuery, RunQuery)
 
@@ -44,12 +44,12 @@ def no_run(**details: object) -> NotFound:
 
 MOST_NAMED = 5
 """Number of candidates that an error names."""
-_NUMBER = re.compile(r"#?([0-9]{1,18})")
-_NUMBERED = re.compile(r"[a-z]+_([0-9]{1,18})")
+_NUMBER = pattern(r"#?([0-9]{1,18})")
+_NUMBERED = pattern(r"[a-z]+_([0-9]{1,18})")
 """The beginning of an id that contains the number, such as job_5 of job_5_1770000000."""
-_SHORT = re.compile(r"([a-z])([0-9]{1,18})")
+_SHORT = pattern(r"([a-z])([0-9]{1,18})")
 """A short id: the first letter of the kind and the number."""
-_BEGINNING = re.compile(r"[a-z]+_[0-9a-f]{4,31}")
+_BEGINNING = pattern(r"[a-z]+_[0-9a-f]{4,31}")
 
 
 class RulePreview(NamedTuple):

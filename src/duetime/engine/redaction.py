@@ -20,6 +20,7 @@ from urllib.parse import quote, unquote
 from duetime.engine.encoding import shorten_error
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Skipped, Waiting
 from duetime.engine.tracebacks import stored_traceback, traceback_of
+from duetime.engine.value_class import pattern
 
 MASK: Final = "***"
 MIN_SECRET_LENGTH: Final = 6
@@ -41,14 +42,14 @@ _NAME = (
     r"|(?:api|access|private|signing)[ _-]?key|(?<![a-z0-9])sig)s?"
 )
 """The end of every name of an argument, header, parameter, field or variable that holds a credential."""
-_SECRET_NAME: Final = re.compile(rf"(?i){_NAME}\Z")
+_SECRET_NAME: Final = pattern(rf"(?i){_NAME}\Z")
 _NAMES = ("auth", "cookie", "pass", "pwd", "secret", "token", "credential", "sig", "key")
 _COUNT = r"(?<=tokens)[\"']?[ \t]{0,9}[=:][ \t]{0,9}[\d,.]{1,20}(?![\w-])"
 """A number of tokens, which is not a credential."""
 _PATTERNS: Final = (
     (
         _NAMES,
-        re.compile(
+        pattern(
             rf"(?i)(?=[acpst]){_NAME}(?!{_COUNT})"
             # `"password": "…"`, `password='…'`; also in JSON nested as an escaped string
             r"(?:\\{0,9}[\"']?\s{0,9}[=:]>?\s{0,9}(?:\\{0,9}\"((?:[^\"\\]|\\{1,9}[^\"\\])++)|'((?:[^'\\]|\\{1,9}[^'\\])++))"
@@ -58,24 +59,24 @@ _PATTERNS: Final = (
     ),
     (
         _NAMES,
-        re.compile(
+        pattern(
             rf"(?i)(?=[acpst])(?:(?P<header>(?<=-){_NAME}|api-key|authorization|cookies?)|{_NAME})(?!{_COUNT})"
             # `X-Api-Key: …` in plain text, up to the end of the line; `password: …`, such as in a message
             r"[\"']?\s{0,9}:(?(header)[ \t]{0,9}|\s{0,9})(?:(?:bearer|basic|token)[ \t]{1,9})?"
             r"(?P<word>(?(header)[^\r\n\"'<>]+|[^\s,;\"']+))"
         ),
     ),
-    (("bearer", "basic"), re.compile(r"(?i)\b(?:bearer|basic)\s+(?P<word>[^\s,;\"']+)")),
+    (("bearer", "basic"), pattern(r"(?i)\b(?:bearer|basic)\s+(?P<word>[^\s,;\"']+)")),
     # the user and the password of a URL
-    (("://",), re.compile(r"://(?P<word>[^\s/]+)(?=@)")),
+    (("://",), pattern(r"://(?P<word>[^\s/]+)(?=@)")),
     # a JSON Web Token; begins at the start of a word, after optional name parts, so that each start is tried once
-    (("eyj",), re.compile(r"(?<![\w-])(?:\w{0,30}-){0,3}(eyJ[\w-]++\.[\w-]++\.[\w-]*)")),
+    (("eyj",), pattern(r"(?<![\w-])(?:\w{0,30}-){0,3}(eyJ[\w-]++\.[\w-]++\.[\w-]*)")),
 )
 """The last group of a match is a credential, and the end of the match. In the group `word`, a plain word is a
 credential in an error, but not in the text of a person. Each match contains one of the texts before its pattern in
 lower case; texts without any, which are most, are not searched. Each pattern takes linear time on any text: nothing
 before a name is matched, and repetitions are bounded or never backtrack."""
-_PLAIN_WORD: Final = re.compile(
+_PLAIN_WORD: Final = pattern(
     r"[A-Z]?[a-z]+(?:[-'/.][A-Z]?[a-z]+){0,9}[.!?:)]{0,3}|[0-9]{1,3}\W{0,2}|\w{1,20}://.*|<.*|\W{1,3}", re.DOTALL
 )
 """A word, a small number, a link, a placeholder or a punctuation mark."""
@@ -87,7 +88,7 @@ def is_secret_name(name: str) -> bool:
 
 def _patterns_for(text: str) -> Iterator[re.Pattern[str]]:
     lowered = text.lower()
-    return (pattern for needles, pattern in _PATTERNS if any(needle in lowered for needle in needles))
+    return (each for needles, each in _PATTERNS if any(needle in lowered for needle in needles))
 
 
 def _is_plain_word(match: re.Match[str]) -> bool:
@@ -104,8 +105,8 @@ def mask_text(text: str, *, words: bool = True) -> str:
             return match[0]
         return f"{text[match.start() : match.start(match.lastindex or 0)]}{MASK}"
 
-    for pattern in _patterns_for(text):
-        text = pattern.sub(mask, text)
+    for each in _patterns_for(text):
+        text = each.sub(mask, text)
     return text
 
 
@@ -211,8 +212,8 @@ def secrets_in(value: Any, names: tuple[str, ...] = ("",)) -> Iterator[str]:
 
 def _secrets_in_text(text: str, names: tuple[str, ...]) -> Iterator[str]:
     yield from secrets_in(parsed_json(text), (*names, ""))
-    for pattern in _patterns_for(text):
-        for match in pattern.finditer(text):
+    for each in _patterns_for(text):
+        for match in each.finditer(text):
             if not _is_plain_word(match):
                 secret = match[match.lastindex or 0]
                 yield from _credential(secret)
@@ -238,7 +239,7 @@ def secrets_of(payload: str) -> list[str]:
 # -- known credentials -----------------------------------------------------------------------------------------------
 
 _known: set[str] = set()
-_ENCODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2}|[^A-Za-z0-9_.~-])+")
+_ENCODED: Final = pattern(r"(?:%[0-9A-Fa-f]{2}|[^A-Za-z0-9_.~-])+")
 """Characters that the encoded forms of a value may represent in different ways."""
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 

@@ -6,8 +6,9 @@ A starred method (*) is one write transaction; when it returns, its writes are o
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import Refused
@@ -45,7 +46,7 @@ from duetime.engine.store_interfaces import (
     Revocations,
 )
 from duetime.engine.triggers.base import BEFORE_ALL
-from duetime.engine.value_class import dataclass
+from duetime.engine.value_class import NamedTuple, dataclass
 
 T = TypeVar("T")
 
@@ -194,7 +195,7 @@ class RunQuery:
     most_bytes: int | None = None
 
 
-class Page(NamedTuple, Generic[T]):
+class Page(typing.NamedTuple, Generic[T]):
     items: list[T]
     cursor: str | None
     total: int

@@ -7,12 +7,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from enum import StrEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import Cause, EventRow, Run, RunId, Schedule, ScheduleId
 from duetime.engine.policy.incidents import IncidentRow
-from duetime.engine.value_class import dataclass
+from duetime.engine.value_class import NamedTuple, dataclass
 
 
 class RemoteKind(StrEnum):

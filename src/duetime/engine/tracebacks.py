@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from duetime.engine.encoding import clean_text
+from duetime.engine.value_class import NamedTuple, pattern
 
 if TYPE_CHECKING:
     from traceback import StackSummary, TracebackException
@@ -21,7 +22,7 @@ _UNREDACTED: Final = 40_000
 edge of this cut is not part of what is kept."""
 _MOST_LINKS: Final = 20
 _PACKAGE: Final = str(Path(__file__).resolve().parents[1]) + os.sep
-_LIBRARY: Final = re.compile(
+_LIBRARY: Final = pattern(
     r"(?i)[/\\](site-packages|dist-packages|lib[/\\]python\d[\d.]*|python\d+[/\\]lib)[/\\]|^<(?!string>)"
     r"|[/\\]duetime[/\\](engine|kinds|processes)[/\\]"
 )
@@ -29,11 +30,11 @@ _RELATIONS: Final = {
     "The above exception was the direct cause of the following exception:": "caused by",
     "During handling of the above exception, another exception occurred:": "while handling",
 }
-_BETWEEN: Final = re.compile(rf"^\n({'|'.join(_RELATIONS)})\n\n", re.MULTILINE)
-_REPEATED: Final = re.compile(r"^[ |]*\[Previous line repeated (\d{1,9}) more times?\]$")
-_ERROR: Final = re.compile(r"(?:  \| )?(?![ +|-]|Traceback \(|Exception Group Traceback \()\S.*")
+_BETWEEN: Final = pattern(rf"^\n({'|'.join(_RELATIONS)})\n\n", re.MULTILINE)
+_REPEATED: Final = pattern(r"^[ |]*\[Previous line repeated (\d{1,9}) more times?\]$")
+_ERROR: Final = pattern(r"(?:  \| )?(?![ +|-]|Traceback \(|Exception Group Traceback \()\S.*")
 _LEAST_PART: Final = 300
-_FRAME: Final = re.compile(r'^[ |]*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*))?$')
+_FRAME: Final = pattern(r'^[ |]*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*))?$')
 
 
 class TraceFrame(NamedTuple):

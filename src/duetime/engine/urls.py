@@ -9,12 +9,14 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import NamedTuple
 from urllib.parse import quote
 
+from duetime.engine.value_class import pattern
+
 _MAX_URL_LENGTH = 8192
 _PORTS = {"http": 80, "https": 443}
-_UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
-_AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]|[^:\[\]]+)(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
-_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
+_UNSAFE = pattern(r"[\x00-\x20\x7f\\]")
+_AUTHORITY = pattern(r"(?P<host>\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]|[^:\[\]]+)(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
+_LABEL = pattern(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
+_NUMBER = pattern(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
 _UNQUOTED = string.punctuation
 """Characters that are sent unchanged: quoting them again would change the meaning of an address."""
 

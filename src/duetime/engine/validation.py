@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections.abc import Mapping, Sequence
 from itertools import count, islice
 from typing import Any, NamedTuple
@@ -69,7 +69,7 @@ class Drafter(RequestChecks):
 
     def __init__(self, kinds: Mapping[str, Kind], zone: str, limits: Limits) -> None:
         super().__init__(kinds, zone, limits)
-        self._nonce = uuid.uuid4().hex[:12]
+        self._nonce = os.urandom(6).hex()
         self._numbers = count()
         self._usual_policies: dict[str, tuple[Policy, str]] = {}
 

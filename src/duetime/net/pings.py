@@ -6,14 +6,16 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duetime.engine.clock import SystemClock
 from duetime.engine.model import RunStatus
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.policy.rows import RunEvent
-from duetime.net.client import CallFailed, Http, HttpCall
-from duetime.net.ssrf_guard import Guard
+
+if TYPE_CHECKING:
+    from duetime.net.client import Http
 
 log = logging.getLogger("duetime.ping")
 
@@ -45,7 +47,7 @@ class Pings:
 
     def __init__(self, allowed_hosts: Sequence[str]) -> None:
         self._clock = SystemClock()
-        self._http = Http(self._clock, Guard(tuple(allowed_hosts)), connections=_THREADS)
+        self._allowed_hosts = tuple(allowed_hosts)
         self._changed = threading.Condition()
         self._waiting: dict[str, deque[_Ping]] = {}
         """By the address of the schedule; the next one to be called is the first."""
@@ -55,6 +57,13 @@ class Pings:
         self._threads: list[threading.Thread] = []
         self._deadline: float | None = None
         """After it, no call begins, because this is closed."""
+
+    @cached_property
+    def _http(self) -> Http:
+        from duetime.net.client import Http  # few commands cause a call
+        from duetime.net.ssrf_guard import Guard
+
+        return Http(self._clock, Guard(self._allowed_hosts), connections=_THREADS)
 
     def __call__(self, events: Sequence[RunEvent]) -> None:
         with self._changed:
@@ -101,6 +110,8 @@ class Pings:
 
     def _send(self, ping: _Ping) -> bool:
         """Make a call. Return whether it was answered, with whatever status."""
+        from duetime.net.client import CallFailed, HttpCall
+
         try:
             answer = self._http.send(HttpCall("GET", ping.address, {}, patience=_TIMEOUT, once=True, owner=ping.owner))
         except CallFailed as error:
@@ -126,7 +137,8 @@ class Pings:
             self._waiting = {}
         for ping in unsent:
             _warn(ping, "was not sent, because this process ends")
-        self._http.close()
+        if self._threads:
+            self._http.close()
 
 
 def _warn(ping: _Ping, reason: str) -> None:

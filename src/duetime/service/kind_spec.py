@@ -6,28 +6,27 @@ code.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from duetime.engine.errors import DuetimeError, InvalidInput, NotFound
-from duetime.engine.scopes import Scopes
-from duetime.engine.value_class import dataclass
-from duetime.service.warnings import ScheduleWarning as ScheduleWarning  # noqa: PLC0414  kinds import it from here
+from duetime.engine.value_class import NamedTuple, dataclass, pattern
 
 if TYPE_CHECKING:
     from duetime.engine.clock import Clock
     from duetime.engine.kind import Caller
     from duetime.engine.model import Definition, Schedule
     from duetime.engine.scheduler import Scheduler
+    from duetime.engine.scopes import Scopes
     from duetime.engine.store import Store
     from duetime.engine.validation import Changes
+    from duetime.service.warnings import ScheduleWarning
     from duetime.settings import Settings
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
-_PATH = re.compile(r"[\w.]+:\w+")
+_NAME = pattern(r"[a-z][a-z0-9_]{0,49}")
+_PATH = pattern(r"[\w.]+:\w+")
 
 
 class Command(NamedTuple):
@@ -96,6 +95,9 @@ class KindSpec:
     recipient: str = ""
     """Payload field that names the recipient of the payload: masked values are not restored for a different
     recipient."""
+    may_be_outside: bool = True
+    """Whether another service may keep its schedules instead of this store (`KindHooks.outside`). Otherwise a list is
+    shown without asking the kind."""
     colour: int = 0
     """Number of its colour in the dashboard, from 1 to 8; 0 lets the dashboard choose."""
     icon: str = "page"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -17,6 +16,7 @@ from duetime.engine.redaction import (
     without_password,
     without_secrets,
 )
+from duetime.engine.value_class import pattern
 from duetime.service.kind_spec import known_specs, load
 
 __all__ = ["masked", "redacted", "without_password", "without_secrets"]  # for interfaces
@@ -25,9 +25,9 @@ LONGEST: Final = 16 * 1024
 """Maximum length in characters of one text in a list; reading a single item shows more of it."""
 MOST_SHOWN: Final = 64 * 1024
 """Maximum characters of all texts of a single item: masking more would keep other threads from running."""
-_CUT: Final = re.compile(r"\.\.\. \(cut: [0-9]+ characters in total\)\Z")
-_URL: Final = re.compile(r"(?i)\b[a-z][a-z0-9+.-]{0,30}://[^\s\"'<>\\]{1,2000}")
-_NAMED_PLACES: Final = re.compile(
+_CUT: Final = pattern(r"\.\.\. \(cut: [0-9]+ characters in total\)\Z")
+_URL: Final = pattern(r"(?i)\b[a-z][a-z0-9+.-]{0,30}://[^\s\"'<>\\]{1,2000}")
+_NAMED_PLACES: Final = pattern(
     r"(?i)(?:^|[_-])"
     r"(url|uri|host|hostname|domain|server|endpoint|address|command|destination|webhook|target|recipient|to)s?$"
 )

@@ -4,9 +4,10 @@ Python API has the classes as types, the others read the tables that are made fr
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypedDict, get_type_hints
 
 from duetime.engine.policy.options import RULES, OptionRule, Policy
+from duetime.engine.value_class import NamedTuple
 
 Time = datetime | str
 """A datetime with a time zone, or a text such as `tomorrow 9am`, `in 2 hours` or `2026-12-24T18:00:00+01:00`."""

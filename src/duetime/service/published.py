@@ -9,9 +9,8 @@ when it starts, and removes its address when it stops; the latest server takes p
 
 from __future__ import annotations
 
-import hashlib
 import json
-import secrets
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,7 +46,7 @@ class Published(NamedTuple):
 
 def publication(settings: Settings, zone: str, kinds: Mapping[str, Mapping[str, Any]], url: str = "") -> str:
     """Return what a server publishes, as JSON."""
-    return json.dumps(Published(zone, kinds, *_file(settings), url, secrets.token_hex(32))._asdict())
+    return json.dumps(Published(zone, kinds, *_file(settings), url, os.urandom(32).hex())._asdict())
 
 
 def without_address(publication: str) -> str:
@@ -68,7 +67,8 @@ def read_publication(text: str | None) -> Published | None:
 
 
 def _file(settings: Settings) -> tuple[str, int]:
-    import platform  # not needed where nothing is published
+    import hashlib  # not needed where nothing is published
+    import platform
 
     file = settings.origin.file
     try:

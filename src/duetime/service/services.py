@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from duetime.engine.actor import PERSON, Actor
 from duetime.engine.clock import Instant
@@ -20,7 +20,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
 from duetime.engine.triggers import OnceTrigger, known_zone, trigger_from_json, warnings_for
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
-from duetime.engine.value_class import dataclass
+from duetime.engine.value_class import NamedTuple, dataclass
 from duetime.service.kind_spec import KindHooks, KindSpec, Outside, known_specs
 from duetime.service.presenters import instant_view, policy_shape
 from duetime.service.warnings import DELIVERY_PREFIX, ScheduleWarning, declare, warning
@@ -81,7 +81,9 @@ class Services:
     def outside(self, kind: str | None = None, kinds: Collection[str] | None = None) -> dict[str, Outside]:
         """Return the services that keep the schedules of one kind, or of any, outside of this store, by kind; only
         those of `kinds`, if given."""
-        names = self.kinds if kind is None else [kind]
+        specs = known_specs()
+        names = [each for each in self.kinds if each not in specs or specs[each].may_be_outside]
+        names = names if kind is None else [kind]
         return {each: self.hooks(each).outside() for each in names if kinds is None or each in kinds}
 
     # -- answers ------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, NEVER, SECOND, Instant
 from duetime.engine.encoding import UNSAFE, clean, clean_text
+from duetime.engine.value_class import pattern
 
 __all__ = ["UNSAFE", "clean", "clean_text"]  # for interfaces
 
@@ -64,7 +65,7 @@ def gist(error: str | None, report: str | None, result: Any) -> str:
 
 
 _ISO: Final = r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)[+-]\d\d:\d\d"
-_PAST: Final = re.compile(rf"{_ISO} is in the past; it is now {_ISO}")
+_PAST: Final = pattern(rf"{_ISO} is in the past; it is now {_ISO}")
 
 
 def plain_times(text: str) -> str:
@@ -117,3 +118,7 @@ class Count(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.number:,}{'' if self.exact else '+'}"
+
+
+def first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.!?])\s", " ".join(text.split()), maxsplit=1)[0]

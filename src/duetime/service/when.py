@@ -16,6 +16,7 @@ from duetime.engine.times import LONGEST_DURATION, read_duration, read_time
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.build import UNITS, unknown_type
 from duetime.engine.triggers.cron import INVALID, cron_fault
+from duetime.engine.value_class import pattern
 from duetime.service.errors import reword
 from duetime.service.options import IN_SECONDS, TIME_LIMITS, Duration, option_name
 
@@ -23,7 +24,7 @@ WAYS = ("at", "delay", "every", "cron", "rrule", "when", "on", "after")
 LIMITS = ("start", "end")
 NONE = "none"
 """The text that removes a value in an edit whose arguments are texts."""
-_CRON = re.compile(r"@[a-z]+|[0-9*][0-9*/,-]*(?: [0-9*/,-]+){1,2}(?: [0-9A-Za-z*/,#?-]+){3}")
+_CRON = pattern(r"@[a-z]+|[0-9*][0-9*/,-]*(?: [0-9*/,-]+){1,2}(?: [0-9A-Za-z*/,#?-]+){3}")
 _TRIGGER_FIELDS = ("run_at", "expression", "rrule", "trigger_config", *UNITS)
 TriggerParts = tuple[str, Mapping[str, Any]]
 """The type of a trigger and its configuration."""

@@ -67,14 +67,26 @@ def is_postgres(db: str) -> bool:
     return db.startswith(("postgresql://", "postgres://"))
 
 
+def _linked_zone() -> str:
+    """Return the zone that most systems name in a link; empty if this one does not, or a variable names another."""
+    try:
+        return "" if "TZ" in os.environ else str(Path("/etc/localtime").readlink()).partition("/zoneinfo/")[2]
+    except OSError:
+        return ""
+
+
+def _searched_zone() -> str:
+    import tzlocal  # with what it imports, it takes as long as opening the store
+
+    return tzlocal.get_localzone_name()
+
+
 def local_zone(settings: Settings) -> str:
     """Return the configured zone, otherwise the machine's IANA zone, otherwise UTC."""
     if settings.timezone:
         return known_zone(settings.timezone).key
-    import tzlocal
-
     try:
-        return known_zone(tzlocal.get_localzone_name()).key
+        return known_zone(_linked_zone() or _searched_zone()).key
     except (InvalidInput, LookupError, ValueError):
         return "UTC"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -30,10 +29,13 @@ def values_of(settings: Any) -> dict[str, Any]:
 def read_file(path: Path, content: bytes | None = None) -> dict[str, Any] | None:
     """Return the values of a file, or None if there is no file. `content` is the content, if it was already read."""
     try:
-        return tomllib.loads((path.read_bytes() if content is None else content).decode())
+        text = (path.read_bytes() if content is None else content).decode()
+        import tomllib  # many have no file
+
+        return tomllib.loads(text)
     except FileNotFoundError:
         return None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # of TOML or UTF-8
         raise InvalidInput(f"{path} is not valid TOML: {error}") from error
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read ({error.strerror})") from error

@@ -7,17 +7,16 @@ after every change.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
 import sys
 from collections.abc import Mapping
-from difflib import unified_diff
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from duetime.engine.errors import DuetimeError, StoreUnusable
+from duetime.engine.value_class import NamedTuple
 from duetime.settings.sections import STANDING
 
 FILE = "duetime.toml"
@@ -104,6 +103,8 @@ class TrustedFiles:
         record, lines = self._record(self._place(file.path)), _text(file).splitlines()
         if record is None or record.text is None:
             return lines
+        from difflib import unified_diff
+
         return list(unified_diff(record.text.splitlines(), lines, "trusted", "now", lineterm="", n=2))
 
     def add(self, file: SettingsFile) -> None:
@@ -136,7 +137,7 @@ class TrustedFiles:
         return sorted(record for place in places if (record := self._record(place)) is not None)
 
     def _place(self, path: Path) -> Path:
-        return self._folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
+        return self._folder / f"{_digest(os.fsencode(path))[:32]}.json"
 
     def _record(self, place: Path) -> Trusted | None:
         """Return a record; None if it cannot be read, so that nothing is trusted by mistake."""
@@ -148,6 +149,8 @@ class TrustedFiles:
 
 
 def _digest(content: bytes) -> str:
+    import hashlib  # most commands read no file that has to be trusted
+
     return hashlib.sha256(content).hexdigest()
 
 

@@ -10,8 +10,7 @@ import string
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, Final
 
 from duetime.engine.clock import DAY
@@ -26,6 +25,7 @@ from duetime.stores.transaction import schedule_of
 
 # Named queries and numbered migrations, read from the SQL files beside this module.
 
+_FOLDER = Path(__file__).parent / "sql"
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _WHOLE_ROW = re.compile(r"\b([sxprwam])\.\*")
 _FIELDS = {
@@ -55,11 +55,10 @@ def _columns(table: str) -> str:
 @cache
 def load_queries(dialect: str) -> dict[str, str]:
     """Return the named queries: those that all dialects share, and those of this dialect."""
-    folder = files("duetime.stores") / "sql"
-    return {**_read_queries(folder / "queries.sql"), **_read_queries(folder / dialect / "queries.sql")}
+    return {**_read_queries(_FOLDER / "queries.sql"), **_read_queries(_FOLDER / dialect / "queries.sql")}
 
 
-def _read_queries(file: Traversable) -> dict[str, str]:
+def _read_queries(file: Path) -> dict[str, str]:
     pieces = _NAMED.split(file.read_text(encoding="utf-8"))[1:]
     queries = {}
     for name, body in zip(pieces[::2], pieces[1::2], strict=True):
@@ -71,10 +70,9 @@ def _read_queries(file: Traversable) -> dict[str, str]:
 
 def load_migrations(dialect: str) -> list[tuple[int, str]]:
     """Return (version, script) in order; version n turns schema n-1 into n."""
-    folder = files("duetime.stores") / "sql" / dialect
     migrations = [
         (int(entry.name[:4]), entry.read_text(encoding="utf-8"))
-        for entry in folder.iterdir()
+        for entry in (_FOLDER / dialect).iterdir()
         if re.fullmatch(r"\d{4}_\w+\.sql", entry.name)
     ]
     return sorted(migrations)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, Schedule, ScheduleId, Used, WorkerId
@@ -12,6 +12,7 @@ from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun, Reader
 from duetime.engine.policy.rows import Completion, RunEvent, StoredMemory, Tombstone, Writes
 from duetime.engine.store import Beat, ClaimRequest
+from duetime.engine.value_class import NamedTuple
 
 DEFINITION = len(Definition._fields)
 RUN = len(Run._fields)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from duetime.service.kind_spec import known_specs
 from duetime.terminal.context import Application, opened, settings_for, store_file
-from duetime.terminal.typer_ext import option
+from duetime.terminal.declarations import option
 
 COMPLETION = "_DUETIME_COMPLETE"
 """Environment variable that is set when a shell asks for completions instead of running a command."""

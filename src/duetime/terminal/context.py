@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from duetime.engine.errors import InvalidInput
 from duetime.terminal import output
+from duetime.terminal.declarations import is_reading, option
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import is_reading, option
 
 if TYPE_CHECKING:
     from duetime.engine.clock import Clock
@@ -163,6 +162,8 @@ def store_file(url: str) -> Path | None:
 
 def program(*arguments: str) -> str:
     """Return a command line that works when it is copied, even if `duetime` is not on the PATH."""
+    import shutil
+
     called = Path(sys.argv[0])
     if shutil.which("duetime"):
         start = "duetime"

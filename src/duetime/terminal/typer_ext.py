@@ -1,21 +1,21 @@
-"""Extensions of Typer, by subclasses alone: help, suggestions, values that are parsed without pydantic, and options
-that are declared together."""
+"""Extensions of Typer, by subclasses alone: declared commands, help, suggestions, and values that are parsed without
+pydantic."""
 
 from __future__ import annotations
 
 import difflib
 import functools
-import inspect
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
-from dataclasses import fields, is_dataclass
-from typing import Any, ClassVar, NamedTuple, get_type_hints
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from duetime.service.text import first_sentence
+from duetime.terminal.declarations import CommandSet, DeclaredCommand, Function, PlainCommand, running, with_parameters
 
 _NAMES = {int: "a whole number", float: "a number"}
 
@@ -65,28 +65,12 @@ def _plain(params: list[Any]) -> list[Any]:
     return params
 
 
-_reads_only: ContextVar[bool] = ContextVar("reads_only", default=True)
-
-
-def is_reading() -> bool:
-    """Return whether nothing but a command that changes nothing is running; completion by the shell is none."""
-    return _reads_only.get()
-
-
-class PlainCommand(TyperCommand):
-    """A command that may change something, unless its declaration says otherwise with `ReadCommand`."""
-
-    reads_if: ClassVar[Mapping[str, Any] | None] = None
-    """The values of parameters with which it changes nothing; None if it always may."""
-    former: ClassVar[Mapping[str, str]] = {}
-    """Earlier names of options, each with the current one: they keep working, but the help does not show them."""
+class TypedCommand(PlainCommand, TyperCommand):
+    """A declared command, as Typer calls it."""
 
     def invoke(self, ctx: Any) -> Any:
-        before = _reads_only.set(self.reads_if is not None and self.reads_if.items() <= ctx.params.items())
-        try:
+        with running(self, ctx.params):
             return super().invoke(ctx)
-        finally:
-            _reads_only.reset(before)
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _plain(super().get_params(ctx))
@@ -97,24 +81,6 @@ class PlainCommand(TyperCommand):
 
     def get_help(self, ctx: Any) -> str:
         return help_text(self, ctx, ())
-
-
-class ReadCommand(PlainCommand):
-    """A command that changes nothing, so that it works where the settings of the current folder are ignored."""
-
-    reads_if: ClassVar[Mapping[str, Any]] = {}
-
-
-def reading_if(**values: Any) -> type[PlainCommand]:
-    """Return the declaration of a command that changes nothing if its parameters have these values."""
-    return type("PartlyReadCommand", (PlainCommand,), {"reads_if": values})
-
-
-def formerly(base: type[PlainCommand], **names: str) -> type[PlainCommand]:
-    """Return the declaration of a command some of whose options had other names: `formerly(ReadCommand,
-    count="limit")`."""
-    options = {f"--{old}": f"--{present}" for old, present in names.items()}
-    return type("RenamedCommand", (base,), {"former": options})
 
 
 _MEANT = {
@@ -166,77 +132,35 @@ class PlainGroup(TyperGroup):
         return list(dict.fromkeys([*begin, *close]))[:3]
 
 
-def single() -> typer.Typer:
-    """Return a Typer app for one command. The help is always plain, even if Rich could format it."""
-    return typer.Typer(add_completion=False, rich_markup_mode=None)
+def typer_app(commands: CommandSet) -> typer.Typer:
+    """Return declared commands as a Typer app. The help is always plain, even if Rich could format it."""
+    plain: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
+    if commands.summary is not None:
+        cls = type("UsualGroup", (PlainGroup,), {"usual": commands.usual}) if commands.usual else PlainGroup
+        plain |= {"cls": cls, "no_args_is_help": True, "help": commands.summary, "epilog": commands.examples}
+    app = typer.Typer(**plain)
+    for name, each in commands.declared.items():
+        cls = type("Command", (TypedCommand,), {"reads_if": each.cls.reads_if, "former": each.cls.former})
+        app.command(name, cls=cls, help=each.help, epilog=each.epilog, hidden=each.hidden)(_typed(each))
+    return app
 
 
-def group(summary: str, examples: str = "", usual: str = "") -> typer.Typer:
-    """Return a Typer app for several commands. The examples are command lines; `usual` is the command that is meant
-    where only options are given."""
-    cls = type("UsualGroup", (PlainGroup,), {"usual": usual}) if usual else PlainGroup
-    return typer.Typer(
-        cls=cls, no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=summary, epilog=examples
+def _typed(command: DeclaredCommand) -> Function:
+    @functools.wraps(command.function)
+    def call(**values: Any) -> int | None:
+        return command.function(**values)
+
+    return with_parameters(
+        call, [each.replace(annotation=_typer_annotation(each.annotation)) for each in command.parameters().values()]
     )
 
 
-def option(usage: str, help: str, **limits: Any) -> Any:
-    """Declare an option by its names and, unless it is a switch, the placeholder of its value: `--tz ZONE`."""
-    *names, last = usage.split()
-    if last.startswith("-"):
-        metavar = "N" if {"min", "max"} & limits.keys() else None
-        return typer.Option(*names, last, metavar=metavar, help=help, **limits)
-    return typer.Option(*names, metavar=last, help=help, **limits)
-
-
-def under(heading: str) -> Callable[..., Any]:
-    """Return the declaration of options that the help shows under this heading."""
-    return functools.partial(option, rich_help_panel=heading)
-
-
-def argument(metavar: str, help: str, **limits: Any) -> Any:
-    """Declare an argument by its placeholder in the help."""
-    return typer.Argument(metavar=metavar, help=help, **limits)
-
-
-# Options that belong together are declared once, as a frozen dataclass, and shared by the commands that take them.
-
-
-def bundled(function: Callable[..., None]) -> Callable[..., None]:
-    """Show Typer the fields of each dataclass parameter as options of the command, which receives the dataclass."""
-    bundles: dict[str, type[Any]] = {}
-    parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(function, eval_str=True).parameters.values():
-        annotation = parameter.annotation
-        if isinstance(annotation, type) and is_dataclass(annotation):
-            bundles[parameter.name] = annotation
-            parameters += _options(annotation)
-        else:
-            parameters.append(parameter)
-
-    @functools.wraps(function)
-    def call(**values: Any) -> None:
-        more = {name: of(**{each.name: values.pop(each.name) for each in fields(of)}) for name, of in bundles.items()}
-        function(**values, **more)
-
-    return with_parameters(call, parameters)
-
-
-def with_parameters(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:
-    """Show Typer these parameters as those of the function, which gets them by name."""
-    named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
-    vars(function)["__signature__"] = inspect.Signature(named)
-    function.__annotations__ = {each.name: each.annotation for each in named}
-    return function
-
-
-@functools.cache
-def _options(bundle: type[Any]) -> tuple[inspect.Parameter, ...]:
-    hints = get_type_hints(bundle, include_extras=True)
-    return tuple(
-        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
-        for each in fields(bundle)
-    )
+def _typer_annotation(annotation: Any) -> Any:
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    type_, each = get_args(annotation)[:2]
+    declare = functools.partial(typer.Option, *each.names) if each.names else typer.Argument
+    return Annotated[type_, declare(metavar=each.metavar, help=each.help, **each.more)]
 
 
 # Help texts of all commands: usage, options under headings, subcommands and examples, wrapped between words.
@@ -275,10 +199,6 @@ def help_text(command: Any, context: Any, sections: Sequence[tuple[str, Rows]]) 
     for paragraph in remarks:
         lines += ["", *_wrapped(paragraph, "", "")]
     return "\n".join(lines)
-
-
-def first_sentence(text: str) -> str:
-    return re.split(r"(?<=[.!?])\s", " ".join(text.split()), maxsplit=1)[0]
 
 
 def _epilog(text: str) -> tuple[list[str], list[str]]:

@@ -12,9 +12,9 @@ from duetime.service.operations.apply import FilePlan, apply
 from duetime.service.text import compact, plural
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, opened, print_done
+from duetime.terminal.declarations import PlainCommand, option, single
 from duetime.terminal.input import agreed
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import PlainCommand, option, single
 
 CHANGES_PLANNED: Final = 2
 """The exit code of a dry run that found something to do."""

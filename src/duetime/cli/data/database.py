@@ -8,8 +8,6 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from duetime.app import open_store
 from duetime.engine.clock import DAY, Instant, SystemClock, datetime_of
 from duetime.engine.errors import InvalidInput, StoreUnusable
@@ -21,8 +19,8 @@ from duetime.service.vocabulary import Run, names_limit, was_given_back
 from duetime.service.when import duration
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened, program, settings_for, store_file
+from duetime.terminal.declarations import Exit, PlainCommand, ReadCommand, argument, group, option, single
 from duetime.terminal.output import clean, plural, span
-from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option, single
 
 commands = group("Manage the store: its state, its schema and its history.")
 
@@ -64,7 +62,7 @@ def status(db: Db = None, json_: Json = False) -> None:
                 facts += [("waiting", f"{plural(len(held), 'run')}, such as {clean(held[0].name)}: {clean(reason)}")]
         output.facts(facts)
     if schema != known:
-        raise typer.Exit(FAILED)
+        raise Exit(FAILED)
 
 
 def _given_back(store: Store) -> list[Run]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from duetime.cli.data.crontab import Remark
 from duetime.cli.data.import_plan import Candidate
-from duetime.cli.runs.runs import Kind, known_kind
+from duetime.cli.runs.kind_option import Kind, known_kind
 from duetime.engine.actor import actor_from
 from duetime.engine.clock import NEVER, Instant, instant_of
 from duetime.engine.errors import DuetimeError, InvalidInput
@@ -27,9 +27,9 @@ from duetime.service.services import OPERATOR, pages_of
 from duetime.service.vocabulary import Schedule, ScheduleState, iso_local
 from duetime.terminal.completion import one_of
 from duetime.terminal.context import Application, Db, Json, Tasks, opened
+from duetime.terminal.declarations import PlainCommand, option, single
 from duetime.terminal.output import bar, clean, escaped, note, plural, progress, warn
 from duetime.terminal.schedules.read import PAGE
-from duetime.terminal.typer_ext import PlainCommand, option, single
 
 FORMAT = 1
 _MADE_BY_US = "~"

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from duetime.cli.data import import_plan
 from duetime.cli.data.crontab import Entry, Remark, Way, read_crontab
 from duetime.cli.data.export import read_lines
@@ -26,9 +24,9 @@ from duetime.settings import load_settings
 from duetime.terminal import output
 from duetime.terminal.completion import Zone
 from duetime.terminal.context import MEMORY, Application, Db, Json, Tasks, again, opened, print_warnings, store_file
+from duetime.terminal.declarations import Exit, PlainCommand, argument, bundled, group, option
 from duetime.terminal.schedules.kind_view import headline
 from duetime.terminal.schedules.options import PolicyCommandOptions
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 
 File = Annotated[str, argument("FILE", "File to read; - reads standard input.")]
 Yes = Annotated[bool, option("--yes", "Import; without it, only show what would be imported.")]
@@ -80,7 +78,7 @@ def crontab(
                 now = f"or start one with: {again(app, 'worker', '--tasks', MODULE)}"
                 output.warn([f"workers run commands only if their settings allow it: {where}, {now}"])
     if done.problems:
-        raise typer.Exit(REFUSED)
+        raise Exit(REFUSED)
 
 
 _JSONL_EXAMPLES = """\
@@ -100,7 +98,7 @@ def jsonl(file: File, yes: Yes = False, tasks: Tasks = None, db: Db = None, json
         candidates, problems = read_lines(app, text)
         done = _import(app, candidates, problems, [], yes=yes, json_=json_)
     if done.problems:
-        raise typer.Exit(REFUSED)
+        raise Exit(REFUSED)
 
 
 def store_for(db: str | None, *, writes: bool) -> str | None:

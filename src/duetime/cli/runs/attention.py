@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-import typer
-
 from duetime.engine.clock import instant_of
 from duetime.service.errors import REFUSED
 from duetime.service.operations.attention import ListAttention, MarkRuns, attention, mark_runs
@@ -14,9 +12,9 @@ from duetime.service.operations.inbox import Mark
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS
 from duetime.terminal.context import Db, Json, Limit, again, opened
+from duetime.terminal.declarations import Exit, PlainCommand, ReadCommand, argument, group, option
 from duetime.terminal.output import plural, relative
 from duetime.terminal.schedules.commands import Tagged
-from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option
 
 Keys = Annotated[list[str], argument("KEY...", "Keys, as `attention list` shows them, or numbers of runs.", **RUNS)]
 Resolved = Annotated[bool, option("--resolved", "What was resolved and is not over.")]
@@ -74,4 +72,4 @@ def _mark(mark: Mark, keys: list[str], db: str | None, json_: bool) -> None:
         print(f"{done.capitalize()} {marked}." if marked else f"Nothing was {done}.")
         output.warn([f"not {done}: {note}" for note in notes])
     if notes:
-        raise typer.Exit(REFUSED)
+        raise Exit(REFUSED)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
-from duetime.cli.runs.runs import Kind, known_kind
+from duetime.cli.runs.kind_option import Kind, known_kind
 from duetime.engine.clock import Instant
 from duetime.service.errors import FAILED, OK
 from duetime.service.operations.change_many import CHANGES, ENDING, BulkChange, ChangeMany, change_many
@@ -15,11 +15,11 @@ from duetime.service.vocabulary import clock_local
 from duetime.terminal import output
 from duetime.terminal.completion import IDS, one_of
 from duetime.terminal.context import Application, Db, Json, opened
+from duetime.terminal.declarations import PlainCommand, argument, option, single
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean, plural
 from duetime.terminal.schedules.commands import Expected, Note, Tagged, Until, Yes
 from duetime.terminal.schedules.display import short_of
-from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 
 commands = single()
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-import typer
-
-from duetime.cli.runs.runs import OVER, Kind, found_run, known_kind, over, payload_of, print_run, run_number, whole_view
+from duetime.cli.runs.kind_option import Kind, known_kind
+from duetime.cli.runs.runs import OVER, found_run, over, payload_of, print_run, run_number, whole_view
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.service.errors import REFUSED, refuse
@@ -27,10 +26,10 @@ from duetime.service.warnings import ScheduleWarning, warning_facts
 from duetime.terminal import output
 from duetime.terminal.completion import DEAD_RUNS, RUNS
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened, print_warnings
+from duetime.terminal.declarations import Exit, PlainCommand, ReadCommand, argument, bundled, formerly, group, option
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import counted, plural, relative
 from duetime.terminal.schedules.commands import Expected, Yes
-from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, bundled, formerly, group, option
 
 Runs = Annotated[list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list` shows them.", **DEAD_RUNS)]
 ResolvedRuns = Annotated[
@@ -238,7 +237,7 @@ def _print_changed(
         output.warn([f"not {participle}: {reason}" for reason in dealt.reasons()])
         print_warnings(app, warnings)
     if refused:
-        raise typer.Exit(REFUSED)
+        raise Exit(REFUSED)
 
 
 def _row(run: Run, schedule: Schedule | None, now: Instant) -> list[object]:

@@ -6,18 +6,16 @@ import json
 from functools import partial
 from typing import Annotated, Any
 
-import typer
-
 from duetime.engine.errors import InvalidInput
 from duetime.service.errors import NOT_FINISHED
 from duetime.service.lookup import name_of
 from duetime.service.operations.emit import EmitEvent, emit, is_over, look_at_runs
 from duetime.service.operations.waiting import wait_for_result
 from duetime.terminal.context import Db, Json, given_text, opened, print_done
+from duetime.terminal.declarations import Exit, PlainCommand, argument, option, single
 from duetime.terminal.output import clean, run_document
 from duetime.terminal.schedules.change import exit_after, run_ending
 from duetime.terminal.schedules.commands import Wait
-from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 
 commands = single()
 
@@ -51,7 +49,7 @@ def send(
     for run in runs:
         exit_after(run, wait)
     if wait and not ended:
-        raise typer.Exit(NOT_FINISHED)
+        raise Exit(NOT_FINISHED)
 
 
 def _value(text: str) -> Any:

@@ -11,8 +11,8 @@ from duetime.terminal import output
 from duetime.terminal.completion import RUNS
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.context import again as program
+from duetime.terminal.declarations import ReadCommand, argument, option, single
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import ReadCommand, argument, option, single
 
 _PAUSE = 0.5
 """Seconds between two reads while a log is followed."""

@@ -5,23 +5,19 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from duetime.cli.runs.runs import Kind, known_kind
+from duetime.cli.runs.kind_option import Kind, known_kind
 from duetime.engine.clock import instant_of
 from duetime.service.operations.schedules import ListSchedules
-from duetime.service.operations.status import limit_text
-from duetime.service.operations.status import status as read_status
-from duetime.service.operations.upcoming import ListUpcoming
-from duetime.service.operations.upcoming import upcoming as read_upcoming
 from duetime.service.vocabulary import clock_local
 from duetime.terminal import output
 from duetime.terminal.completion import TOPICS
 from duetime.terminal.context import Application, Cursor, Db, Json, opened, program
+from duetime.terminal.declarations import ReadCommand, formerly, option, single
 from duetime.terminal.output import ahead, clean, plural
 from duetime.terminal.schedules.commands import Everything, Status, Tagged
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.schedules.kind_view import ANY_KIND
 from duetime.terminal.schedules.read import LIVING, list_schedules
-from duetime.terminal.typer_ext import ReadCommand, formerly, option, single
 
 Subject = Annotated[str | None, option("--topic TEXT", "Only with this topic, task or agent.", **TOPICS)]
 
@@ -84,6 +80,9 @@ def upcoming(
     json_: Json = False,
 ) -> None:
     """List what fires next, of all kinds, in chronological order."""
+    from duetime.service.operations.upcoming import ListUpcoming
+    from duetime.service.operations.upcoming import upcoming as read_upcoming
+
     request = ListUpcoming(
         start=start, until=until, kind=known_kind(kind), topic=topic, tagged=tagged, include_paused=paused, count=limit
     )
@@ -119,6 +118,9 @@ _MOST_PROBLEMS = 5
 @status_commands.command(cls=ReadCommand)
 def status(db: Db = None, json_: Json = False) -> None:
     """Show what is set up and whether it works: workers, channels, topics, agents, limits, usage and failures."""
+    from duetime.service.operations.status import limit_text
+    from duetime.service.operations.status import status as read_status
+
     with opened(db) as app:
         view = read_status(app.call).value
     if json_:

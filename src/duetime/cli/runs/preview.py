@@ -15,8 +15,8 @@ from duetime.settings import local_zone
 from duetime.terminal import output
 from duetime.terminal.completion import Zone
 from duetime.terminal.context import Json, settings_for
+from duetime.terminal.declarations import ReadCommand, argument, option, single
 from duetime.terminal.output import clean, coming, plural, relative
-from duetime.terminal.typer_ext import ReadCommand, argument, option, single
 
 Expression = Annotated[str, argument("EXPR", f"{EXAMPLES}.")]
 Dst = Annotated[

@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from duetime.cli.runs.kind_option import Kind, known_kind
 from duetime.engine.encoding import json_object
-from duetime.engine.errors import InvalidInput, NotFound, unknown
-from duetime.kinds import load_specs
+from duetime.engine.errors import InvalidInput, NotFound
 from duetime.service.errors import refuse
-from duetime.service.kind_spec import known_specs
 from duetime.service.lookup import name_of, short_id
 from duetime.service.masking import masked_payload
 from duetime.service.operations.history import History, ShowRun, history_with_facts, run_details, schedule_of, show_run
@@ -20,30 +19,19 @@ from duetime.service.operations.waiting import wait_for_end, waited_for
 from duetime.service.text import value_of
 from duetime.service.vocabulary import LIVE, Run, Schedule, ScheduleState, clock_local
 from duetime.terminal import output
-from duetime.terminal.completion import IDS, RUNS, completed_by
+from duetime.terminal.completion import IDS, RUNS
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened
 from duetime.terminal.context import again as program
+from duetime.terminal.declarations import PlainCommand, ReadCommand, argument, formerly, group, option
 from duetime.terminal.output import clean, counted, local_time, run_document
 from duetime.terminal.schedules.change import exit_after, print_started, run_ending
 from duetime.terminal.schedules.commands import Tagged, Wait
 from duetime.terminal.schedules.display import outcome_text, print_runs, retry_text
-from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, formerly, group, option
 
 # Finding one run of any kind by its number, and showing it as text or JSON.
 
-*_FIRST, _LAST = known_specs()
-KIND_NAMES = f"{', '.join(_FIRST)} or {_LAST}"
-"""The names of the built-in kinds, for the help."""
-KINDS = completed_by(lambda incomplete: list(load_specs()))
-Kind = Annotated[str | None, option("--kind KIND", f"Only this kind: {KIND_NAMES}.", **KINDS)]
 OVER = frozenset({ScheduleState.DELETED, ScheduleState.CANCELLED})
 """States of schedules that never run again."""
-
-
-def known_kind(kind: str | None) -> str | None:
-    if kind is not None and kind not in known_specs() and kind not in load_specs():
-        raise InvalidInput(unknown("kind", kind, load_specs()))
-    return kind
 
 
 def run_number(text: str, where: str) -> int:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Annotated, Any
 
-from duetime.cli.runs.runs import KIND_NAMES, KINDS, known_kind
+from duetime.cli.runs.kind_option import KIND_NAMES, KINDS, known_kind
 from duetime.cli.serve.shutdown import LOOK, StopButton
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import RunId
@@ -17,9 +17,9 @@ from duetime.service.services import OPERATOR
 from duetime.service.vocabulary import Page, Run, RunStatus
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened
+from duetime.terminal.declarations import ReadCommand, option, single
 from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span
 from duetime.terminal.schedules.display import retry_text
-from duetime.terminal.typer_ext import ReadCommand, option, single
 
 LONG = 1 * SECOND
 """A run that takes longer than this is reported as running."""

@@ -21,10 +21,10 @@ from duetime.service.vocabulary import LIVE, Schedule, ScheduleState
 from duetime.service.workers import is_alive
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened
+from duetime.terminal.declarations import option, reading_if, single
 from duetime.terminal.input import DOWN, ENTER, ESCAPE, UP, Keys
 from duetime.terminal.output import clean, clock_time, plural, span
 from duetime.terminal.schedules.display import schedule_facts
-from duetime.terminal.typer_ext import option, reading_if, single
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from duetime.service.errors import OK
 from duetime.terminal.context import Db, Tasks, Tools, settings_for
-from duetime.terminal.typer_ext import ReadCommand, single
+from duetime.terminal.declarations import ReadCommand, single
 
 if TYPE_CHECKING:
     from duetime.app import App

@@ -11,8 +11,6 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import typer
-
 from duetime.app import server_url, sign_in_link, tokens_for_command, tokens_of, web
 from duetime.cli.serve.demo import LOG, demo_settings
 from duetime.cli.serve.shutdown import log_to
@@ -36,7 +34,7 @@ from duetime.settings.own_commands import header_command, stdio_command
 from duetime.settings.working_folder import leave_folder
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for
-from duetime.terminal.typer_ext import PlainCommand, ReadCommand, option, single
+from duetime.terminal.declarations import Exit, PlainCommand, ReadCommand, option, single
 
 if TYPE_CHECKING:
     from duetime.security.tokens import Tokens
@@ -88,7 +86,7 @@ def serve(
     if not demo and tasks is None:  # who names a task module means the current folder
         settings = leave_folder(settings)
     output_options = ServerOutput(link=not no_link, quiet=quiet, live=live, verbose=verbose, json=json_)
-    raise typer.Exit(_listen_and_serve(settings, output_options, no_auth=no_auth, demo=demo, wait=not no_wait))
+    raise Exit(_listen_and_serve(settings, output_options, no_auth=no_auth, demo=demo, wait=not no_wait))
 
 
 class ServerOutput(NamedTuple):

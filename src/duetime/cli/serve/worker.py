@@ -10,8 +10,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
-import typer
-
 from duetime.app import App, build
 from duetime.cli.runs.tail import Stream
 from duetime.cli.serve.demo import DB, LOG, SAMPLES, create_samples, demo_settings
@@ -29,8 +27,8 @@ from duetime.settings import Settings
 from duetime.settings.working_folder import leave_folder
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, program, settings_for
+from duetime.terminal.declarations import Exit, PlainCommand, option, single
 from duetime.terminal.output import clean, coming, plural, span
-from duetime.terminal.typer_ext import PlainCommand, option, single
 
 if TYPE_CHECKING:
     from duetime.engine.worker.threads import Engine
@@ -139,7 +137,7 @@ def worker(
         settings = leave_folder(settings)
     with closing(build_when_reachable(settings, wait=not no_wait)) as app:
         log_to(LOG if demo else None, verbose=verbose, live=live)
-        raise typer.Exit(work_until_stopped(app, demo=demo, live=live, quiet=quiet, json_=json_))
+        raise Exit(work_until_stopped(app, demo=demo, live=live, quiet=quiet, json_=json_))
 
 
 def build_when_reachable(settings: Settings, *, wait: bool) -> App:

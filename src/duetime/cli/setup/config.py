@@ -22,9 +22,9 @@ from duetime.settings.locations import TrustedFiles, absolute_paths, find_file, 
 from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
 from duetime.terminal import output
 from duetime.terminal.context import Json, settings_for
+from duetime.terminal.declarations import PlainCommand, ReadCommand, argument, group, option, single
 from duetime.terminal.errors import did_you_mean
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option, single
 
 commands = group("Show and change the settings.")
 DEFAULT = "default"

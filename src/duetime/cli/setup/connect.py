@@ -22,9 +22,9 @@ from duetime.settings.settings_file import change_file, load_only
 from duetime.terminal import output
 from duetime.terminal.completion import one_of
 from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for, store_file
+from duetime.terminal.declarations import PlainCommand, argument, option, single
 from duetime.terminal.input import agreed
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 
 commands = single()
 _NAMES = f"{', '.join(CLIENTS)}; without it, all are listed."

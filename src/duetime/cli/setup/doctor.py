@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
 
-import typer
-
 from duetime.cli.main import failure_of
 from duetime.cli.setup.doctor_checks import kind_checks, machine_checks, store_checks, store_file_checks
 from duetime.engine.clock import SystemClock
@@ -21,8 +19,8 @@ from duetime.service.masking import without_password
 from duetime.settings import CONFIG, Settings, is_postgres, load_settings
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks
+from duetime.terminal.declarations import Exit, ReadCommand, single
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import ReadCommand, single
 
 commands = single()
 
@@ -38,7 +36,7 @@ def doctor(db: Db = None, tasks: Tasks = None, json_: Json = False) -> None:
     else:
         output.lines([(output.status_text(check.status), check.subject, check.message) for check in checks])
     if failed:
-        raise typer.Exit(FAILED)
+        raise Exit(FAILED)
 
 
 def _checks(flags: dict[str, object]) -> Iterator[Check]:

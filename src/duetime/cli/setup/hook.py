@@ -13,8 +13,8 @@ from duetime.service.vocabulary import HookRow
 from duetime.terminal import output
 from duetime.terminal.completion import one_of
 from duetime.terminal.context import Application, Db, Json, opened
+from duetime.terminal.declarations import PlainCommand, ReadCommand, argument, group, option
 from duetime.terminal.output import plural
-from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option
 
 Name = Annotated[str, argument("NAME", "Its id or name.")]
 Scheme = Annotated[str, option("--scheme NAME", f"How the sender signs: {', '.join(SCHEMES)}.", **one_of(*SCHEMES))]

@@ -25,9 +25,9 @@ from duetime.settings.sections import INBOX
 from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
 from duetime.terminal import output
 from duetime.terminal.context import Json, program
+from duetime.terminal.declarations import PlainCommand, bundled, option, single
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import PlainCommand, bundled, option, single
 
 commands = single()
 _GUESSABLE = 10

@@ -18,8 +18,8 @@ from duetime.settings import Settings, local_zone
 from duetime.settings.sections import INBOX
 from duetime.settings.settings_file import Key, value_at
 from duetime.terminal import output
+from duetime.terminal.declarations import option
 from duetime.terminal.input import ask, ask_secret, choose
-from duetime.terminal.typer_ext import option
 
 PUBLIC = "https://ntfy.sh"
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from duetime.cli.setup.service_units import PrivateFile, Unit, launchd_agent, systemd_unit
 from duetime.engine.errors import InvalidInput
 from duetime.security.private_files import VARIABLE, replace_private
@@ -22,9 +20,9 @@ from duetime.settings import PREFIX, environment_names
 from duetime.settings.locations import config_folder
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for
+from duetime.terminal.declarations import Exit, PlainCommand, ReadCommand, group, option
 from duetime.terminal.input import agreed
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import PlainCommand, ReadCommand, group, option
 
 commands = group("Keep `duetime serve` running: a systemd user unit on Linux, a launchd agent on macOS.")
 
@@ -88,7 +86,7 @@ def status(json_: Json = False) -> None:
     text = f"The service {state} ({clean(unit.path)})."
     output.print_result(json_, {"installed": installed, "running": running, "file": str(unit.path)}, text)
     if not running:
-        raise typer.Exit(FAILED)
+        raise Exit(FAILED)
 
 
 @commands.command(cls=PlainCommand)

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from duetime.app import server_url, sign_in_link, tokens_for_command
 from duetime.engine.clock import SECOND, Instant, SystemClock
 from duetime.engine.errors import InvalidInput
@@ -24,8 +22,8 @@ from duetime.service.when import duration
 from duetime.settings import load_settings, local_zone
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, settings_for
+from duetime.terminal.declarations import Exit, PlainCommand, ReadCommand, argument, group, option
 from duetime.terminal.output import READABLE, clean
-from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option
 
 Host = Annotated[str | None, option("--host ADDRESS", "Address of the server.")]
 Port = Annotated[int | None, option("--port", "Port of the server.", min=1, max=65535)]
@@ -174,7 +172,7 @@ def show(
             ("alg", header.get("alg")),
         ])  # fmt: skip
     if problem is not None:
-        raise typer.Exit(REFUSED)
+        raise Exit(REFUSED)
 
 
 def _readable(name: str, value: object, zone: str) -> object:

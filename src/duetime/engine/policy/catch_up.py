@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import InvalidInput
@@ -22,6 +22,7 @@ from duetime.engine.triggers.step_budget import (
     remembered,
     step_budget,
 )
+from duetime.engine.value_class import NamedTuple
 
 MOST_COUNTED = 1000
 COUNT_STEPS = 30_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
@@ -50,6 +49,7 @@ from duetime.engine.policy.rows import (
 )
 from duetime.engine.rule_edits import stays_moved
 from duetime.engine.triggers import trigger_from_json
+from duetime.engine.value_class import NamedTuple
 
 __all__ = [
     "Change",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import Conflict, InvalidInput
 from duetime.engine.model import ENDED, Definition, Run, Schedule, ScheduleId
 from duetime.engine.policy.finish import Reader
 from duetime.engine.policy.rows import NewId, Writes
+from duetime.engine.value_class import NamedTuple
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 from duetime.engine.clock import HOUR, Instant
 from duetime.engine.model import NO_RUN, RunStatus, ScheduleState, limit_reached
@@ -14,6 +13,7 @@ from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.options import Overlap, policy_for_ending
 from duetime.engine.policy.rows import Writes
+from duetime.engine.value_class import NamedTuple
 
 UNLIMITED = 2**31
 

@@ -3,7 +3,6 @@ the same way."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import Final, NamedTuple, Protocol
 
@@ -40,6 +39,7 @@ from duetime.engine.policy.rows import (
     trigger_entry,
 )
 from duetime.engine.triggers.build import readable
+from duetime.engine.value_class import pattern
 
 # Bound once: an enum lookup costs as much as a call, and every run ends here.
 _COMPLETED, _WAITING, _PAUSED = RunStatus.COMPLETED, RunStatus.WAITING, ScheduleState.PAUSED
@@ -48,7 +48,7 @@ _RELEASING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED})
 NOT_TAKEN = "no agent took it"
 FAILED_TOO_OFTEN: Final = "paused after {} failures in a row; resume it once the problem is fixed"
 QUARANTINED: Final = "paused because run {} was quarantined; resume it once the problem is fixed"
-_PAUSED_ITSELF = re.compile(
+_PAUSED_ITSELF = pattern(
     "|".join(re.escape(note).replace(r"\{\}", "[0-9]+") for note in (FAILED_TOO_OFTEN, QUARANTINED))
 )
 """The notes of schedules that the engine paused. Nothing else in the store shows this, so the patterns also match the
@@ -184,6 +184,8 @@ def _is_news(writes: Writes, closed: Run, reader: Reader) -> bool:
     text = told_text(closed)
     if text is None:
         return False
+    import hashlib  # few schedules tell only news
+
     digest = hashlib.sha256(text.encode()).hexdigest()
     kind = closed.schedule, "remember_told"
     earlier = [each.values[0] for each in writes.further if isinstance(each, MemoryWrite) and each[:2] == kind]

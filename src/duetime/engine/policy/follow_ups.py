@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import secrets
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -188,7 +188,7 @@ def _draft(
     """Draft a one-off schedule. Keys that begin with ~ are reserved, so no owner can use one. Ids are unguessable."""
     definition = Definition(
         id=ScheduleId(0),
-        public_id=f"msg_{secrets.token_hex(16)}",
+        public_id=f"msg_{os.urandom(16).hex()}",
         kind=kind,
         owner=owner,
         name=name,

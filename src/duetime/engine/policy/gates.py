@@ -8,7 +8,6 @@ not end in that order.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -57,7 +56,11 @@ def gift_from(text: str) -> GateGift:
 def gate_of(definition: Definition) -> str:
     """Return the digest of the gate of a schedule; empty if it has none."""
     only_if = policy_for_ending(definition.policy).only_if
-    return "" if only_if is None else hashlib.sha256(only_if.encode()).hexdigest()[:16]
+    if only_if is None:
+        return ""
+    import hashlib  # few schedules have one
+
+    return hashlib.sha256(only_if.encode()).hexdigest()[:16]
 
 
 def last_of(gate: str, stored: StoredMemory, gifts: Iterable[str]) -> GateGift:

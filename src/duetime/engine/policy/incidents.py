@@ -6,15 +6,15 @@ it, so that the failures of many schedules become few messages, and each message
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from duetime.engine.clock import DAY, MINUTE, Instant
 from duetime.engine.model import Definition, Run, RunId, ScheduleId, Trouble
 from duetime.engine.policy.follow_ups import shown_tags
 from duetime.engine.policy.options import ALERTS, AlertMode, NotifyOn, Policy, tags_of
 from duetime.engine.policy.rows import IncidentEvent, OwnerMessage, Writes
+from duetime.engine.value_class import NamedTuple, pattern
 
 ALERT_KEY: Final = "~incident:"
 """Key prefix of the messages about incidents. A message that cannot be delivered is no incident itself."""
@@ -38,7 +38,7 @@ NO_INCIDENT: Final = 0
 
 _OF_FAILURES = (NotifyOn.FAILURE, NotifyOn.ALWAYS)
 
-_CHANGING = re.compile(
+_CHANGING = pattern(
     r"(?<![\w-])(?:(?:[^\W\d]|-)*+\d[\w-]*+|[0-9a-fA-F]{8,}"
     r"|Mon(?:day)?|Tue(?:sday)?|Wed(?:nesday)?|Thu(?:rsday)?|Fri(?:day)?|Sat(?:urday)?|Sun(?:day)?"
     r"|Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:tember)?|Oct(?:ober)?"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, field, fields
 from enum import StrEnum
@@ -16,12 +15,12 @@ from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND
 from duetime.engine.encoding import is_text, json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.text_cache import text_cache
-from duetime.engine.value_class import dataclass
+from duetime.engine.value_class import dataclass, pattern
 
 # Topics: the name under which a message is filed, and to which its receiver subscribes.
 
 TOPIC = r"^[a-z0-9]+(-[a-z0-9]+)*$"
-_TOPIC = re.compile(TOPIC[1:-1])
+_TOPIC = pattern(TOPIC[1:-1])
 _MAX_TOPIC = 200
 
 ALERTS = "duetime-alerts"
@@ -49,7 +48,7 @@ def checked_topic(text: object, field: str = "topic") -> str:
 # Tags: texts by which schedules are found, changed together, and their alerts are sent to another topic.
 
 MAX_TAGS: Final = 10
-_TAG = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+_TAG = pattern(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
 def is_tag(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import InvalidInput, LimitReached
@@ -28,6 +28,7 @@ from duetime.engine.model import (
 )
 from duetime.engine.policy.options import Policy, policy_from_json
 from duetime.engine.triggers import Trigger, trigger_from_json
+from duetime.engine.value_class import NamedTuple
 
 _MASK = (1 << 64) - 1
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from datetime import date, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
 from duetime.engine.errors import UnreadableTime
+from duetime.engine.value_class import NamedTuple, pattern
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _NUMBER_WORDS: Final = {
@@ -23,9 +24,9 @@ _IDIOMS: Final = {
     "christmas eve": "december 24", "christmas day": "december 25", "christmas": "december 25",
     "new year's eve": "december 31", "new year's day": "january 1",
 }  # fmt: skip
-_WORDS = re.compile(rf"\b(?:{'|'.join(sorted((*_IDIOMS, *_NUMBER_WORDS), key=len, reverse=True))})\b")
-_MERIDIEM = re.compile(r"\b([ap])\.m\.?(?![a-z])")
-_SPOKEN = re.compile(
+_WORDS = pattern(rf"\b(?:{'|'.join(sorted((*_IDIOMS, *_NUMBER_WORDS), key=len, reverse=True))})\b")
+_MERIDIEM = pattern(r"\b([ap])\.m\.?(?![a-z])")
+_SPOKEN = pattern(
     r"(?<!every )\b(?:a )?(half|quarter|\d{1,2}(?: minutes?)?) (past|to) (\d{1,2})(?![\d:])(?: ?([ap]m)\b)?|"
     r"\b(\d{1,2}) o'clock",
     re.ASCII,
@@ -34,11 +35,11 @@ _SPOKEN = re.compile(
 
 _UNIT = r"seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|weeks?|w"
 _AMOUNT = rf"(\d{{1,9}}(?:\.\d{{1,6}})?|an?(?=\s))\s*({_UNIT})"
-_RELATIVE = re.compile(rf"(?:in )?{_AMOUNT}(?:,? (?:and )?{_AMOUNT}|{_AMOUNT})*", re.ASCII)
-_CALENDAR = re.compile(r"(?:in )?(\d{1,4}|an?) (month|year)s?", re.ASCII)
-_CLOCK = re.compile(r"(at )?(\d{1,2})(?::(\d{2})(?::(\d{2}))?)? ?(am|pm)?", re.ASCII)
+_RELATIVE = pattern(rf"(?:in )?{_AMOUNT}(?:,? (?:and )?{_AMOUNT}|{_AMOUNT})*", re.ASCII)
+_CALENDAR = pattern(r"(?:in )?(\d{1,4}|an?) (month|year)s?", re.ASCII)
+_CLOCK = pattern(r"(at )?(\d{1,2})(?::(\d{2})(?::(\d{2}))?)? ?(am|pm)?", re.ASCII)
 _ISO_DATE = r"\d{4}-?(?:\d{2}-?\d{2}|W\d{2}-?\d)"
-_ISO = re.compile(rf"{_ISO_DATE}(?:[T ][\d:.,]+ ?(?:Z|[+-][\d:]+)?)?", re.IGNORECASE | re.ASCII)
+_ISO = pattern(rf"{_ISO_DATE}(?:[T ][\d:.,]+ ?(?:Z|[+-][\d:]+)?)?", re.IGNORECASE | re.ASCII)
 
 
 class ClockWords(NamedTuple):
@@ -163,13 +164,13 @@ _OVER: Final = {"morning": 12 * 3600, "afternoon": 18 * 3600, "evening": 24 * 36
 """When each part of a day is over, in seconds."""
 
 _YEAR = r"(?:,? (\d{4}))?"
-_MONTH_FIRST = re.compile(rf"([a-z]+)\.? (\d{{1,2}})(?:st|nd|rd|th)?{_YEAR}", re.ASCII)
-_DAY_FIRST = re.compile(rf"(\d{{1,2}})(?:st|nd|rd|th)?\.? (?:of )?([a-z]+)\.?{_YEAR}", re.ASCII)
-_YEAR_FIRST = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})", re.ASCII)
-_DOTTED = re.compile(r"(\d{1,2})\.(\d{1,2})\.(?:(\d{4}))?", re.ASCII)
-_SLASHED = re.compile(r"(\d{1,2})([/-])(\d{1,2})\2(\d{4})", re.ASCII)
-_WEEKDAY = re.compile(r"(next |this |coming )?([a-z]+)( next week)?", re.ASCII)
-_PART = re.compile(rf"(?:(.*) )?({'|'.join(DAY_PARTS)})")
+_MONTH_FIRST = pattern(rf"([a-z]+)\.? (\d{{1,2}})(?:st|nd|rd|th)?{_YEAR}", re.ASCII)
+_DAY_FIRST = pattern(rf"(\d{{1,2}})(?:st|nd|rd|th)?\.? (?:of )?([a-z]+)\.?{_YEAR}", re.ASCII)
+_YEAR_FIRST = pattern(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})", re.ASCII)
+_DOTTED = pattern(r"(\d{1,2})\.(\d{1,2})\.(?:(\d{4}))?", re.ASCII)
+_SLASHED = pattern(r"(\d{1,2})([/-])(\d{1,2})\2(\d{4})", re.ASCII)
+_WEEKDAY = pattern(r"(next |this |coming )?([a-z]+)( next week)?", re.ASCII)
+_PART = pattern(rf"(?:(.*) )?({'|'.join(DAY_PARTS)})")
 
 
 class DateWords(NamedTuple):

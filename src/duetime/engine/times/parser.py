@@ -26,10 +26,11 @@ from duetime.engine.times.grammar import (
 )
 from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, WallClock, wall_clock
 from duetime.engine.times.zones import format_local, known_zone
+from duetime.engine.value_class import pattern
 
 NOON: Final = 12 * 3600
 _EPOCH_DAY = date(1970, 1, 1)
-_ABBREVIATION = re.compile(r"(.*\S) ([A-Z]{1,6}|[+-][0-9]{2}(?::?[0-9]{2})?)", re.IGNORECASE | re.ASCII)
+_ABBREVIATION = pattern(r"(.*\S) ([A-Z]{1,6}|[+-][0-9]{2}(?::?[0-9]{2})?)", re.IGNORECASE | re.ASCII)
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
@@ -185,7 +186,7 @@ LONGEST_DURATION: Final = 36_525 * DAY_SECONDS * SECOND
 """A hundred years, in microseconds."""
 
 _LONGEST_TEXT = 100
-_DURATION = re.compile(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?")
+_DURATION = pattern(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?")
 
 
 def unreadable(text: object, reason: str = "") -> UnreadableTime:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.times.zones import known_zone
+from duetime.engine.value_class import NamedTuple
 
 DAY_SECONDS = 86_400
 LAST_SECOND = 253_402_128_000

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from duetime.engine.clock import Instant, datetime_of
 from duetime.engine.errors import UnknownZone
+from duetime.engine.value_class import pattern
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+){0,3}")
+_NAME = pattern(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+){0,3}")
 # "right/…" counts leap seconds, and the others depend on the configuration of this machine: neither is reliable.
-_UNUSABLE = re.compile(r"(posix|right)/.*|localtime|posixrules|Factory|leapseconds")
+_UNUSABLE = pattern(r"(posix|right)/.*|localtime|posixrules|Factory|leapseconds")
 _MAX_NAME_LENGTH = 64
 _NO_ZONE_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
@@ -71,6 +70,8 @@ def suggestions(name: str) -> list[str]:
         return [zone]
     names = _names()
     key = name.strip().lower().replace(" ", "_")
+    import difflib  # only an error needs it
+
     close = difflib.get_close_matches(key, names, n=6, cutoff=0.75)
     return list(dict.fromkeys(names[match] for match in close))[:3]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, datetime_of
 from duetime.engine.times import clock_local
 from duetime.engine.times.wall_clock import DAY_SECONDS, ClockChange
@@ -13,6 +11,7 @@ from duetime.engine.triggers.cron import CronTrigger
 from duetime.engine.triggers.interval import EPOCH_WEEKDAY, DayIntervalTrigger, IntervalTrigger, WindowTrigger
 from duetime.engine.triggers.rrule import RRuleTrigger, local_text
 from duetime.engine.triggers.rrule_parser import HOURLY, NthDay
+from duetime.engine.value_class import pattern
 
 _PERIODS = ("year", "month", "week", "day", "hour", "minute", "second")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -103,9 +102,9 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3].rstrip()}..."
 
 
-_ENDINGS = re.compile(r"\b([0-9]+)th\b")  # cronsim writes "31th"
+_ENDINGS = pattern(r"\b([0-9]+)th\b")  # cronsim writes "31th"
 _NTH = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
-_STEPS = re.compile(
+_STEPS = pattern(
     rf"every ({'|'.join(_NTH)}|[0-9]+th) (minute|second)(?: of every (?:hour|minute))?(?= from [0-9][0-9]:| on |$)"
 )
 _UNITS = ((HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second"))

@@ -10,7 +10,7 @@ from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.errors import InvalidTrigger
 from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, wall_clock
 from duetime.engine.triggers.base import Trigger, WallTrigger, instant_text
-from duetime.engine.value_class import dataclass
+from duetime.engine.value_class import dataclass, pattern
 
 _SLACK: Final = 2
 """Number of steps by which an estimate with 24-hour days may be too late: no zone has moved its clock by more than
@@ -151,7 +151,7 @@ class WindowTrigger(Trigger):
 EPOCH_WEEKDAY: Final = 3  # the epoch was a Thursday
 _DAY_NAMES: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK = r"([01]?[0-9]|2[0-4]):([0-5][0-9])"
-_WINDOW = re.compile(rf"\s*{_CLOCK}\s*-\s*{_CLOCK}\s*", re.ASCII)
+_WINDOW = pattern(rf"\s*{_CLOCK}\s*-\s*{_CLOCK}\s*", re.ASCII)
 
 
 def window_text(between: tuple[int, int]) -> str:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from duetime.engine.clock import SECOND, Instant, instant_of
 from duetime.engine.errors import InvalidTrigger
 from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST
-from duetime.engine.value_class import dataclass
+from duetime.engine.value_class import dataclass, pattern
 
 FREQUENCIES: Final = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY")
 YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY, MINUTELY, SECONDLY = range(7)
@@ -30,8 +30,8 @@ _RANGES: Final = {
     "BYSECOND": (0, 59, False),
 }
 _SINGLE: Final = ("FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY")
-_BYDAY = re.compile(r"([+-]?[0-9]{1,2})?(MO|TU|WE|TH|FR|SA|SU)")
-_UNTIL = re.compile(r"([0-9]{8})(?:T([0-9]{6})(Z)?)?")
+_BYDAY = pattern(r"([+-]?[0-9]{1,2})?(MO|TU|WE|TH|FR|SA|SU)")
+_UNTIL = pattern(r"([0-9]{8})(?:T([0-9]{6})(Z)?)?")
 
 
 class NthDay(NamedTuple):

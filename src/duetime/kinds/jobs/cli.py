@@ -12,11 +12,11 @@ from duetime.engine.errors import Refused
 from duetime.kinds.jobs import SPEC
 from duetime.kinds.jobs.payload import TaskCall, name_and_text
 from duetime.service.errors import refuse
+from duetime.service.text import first_sentence
 from duetime.terminal.completion import Found, from_store
 from duetime.terminal.context import Application, Db, Json, Tasks, opened
-from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
+from duetime.terminal.declarations import ReadCommand
 from duetime.terminal.schedules.standard import PayloadOptions, payload_options, standard_commands
-from duetime.terminal.typer_ext import ReadCommand, first_sentence
 
 if TYPE_CHECKING:
     from duetime.kinds.jobs.registry import Registry
@@ -32,13 +32,6 @@ def _registry(app: Application) -> Registry:
 
 def _task_names(app: Application, _ctx: Any, _incomplete: str) -> Found:
     return [(task.name, task.description) for task in _registry(app)]
-
-
-def _facts(_: Definition, payload: Payload) -> Facts:
-    return [("task", payload.get("task", "")), *filled(payload, "args", "kwargs")]
-
-
-JOB = KindView("job", "job", "jobs", ("NAME",), lambda definition, _: (definition.name,), _facts)
 
 
 @dataclass(frozen=True)

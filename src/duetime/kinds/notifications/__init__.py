@@ -26,7 +26,7 @@ SPEC = KindSpec(
             "Notifications that arrived in the built-in inbox.",
         ),
     ),
-    view="duetime.kinds.notifications.cli:NOTIFICATION",
+    view="duetime.kinds.notifications.view:NOTIFICATION",
     form="duetime.kinds.notifications.dashboard:FORM",
     pages="duetime.kinds.notifications.dashboard:PAGES",
     editable="duetime.kinds.notifications.mcp.text:EDITABLE",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, get_args
 
-import typer
-
 from duetime.engine.errors import InvalidInput, unknown
 from duetime.kinds.notifications import SPEC
 from duetime.kinds.notifications.kind import NotificationKind
@@ -37,35 +35,17 @@ from duetime.service.operations.inbox import inbox as read_inbox
 from duetime.service.presenters import instant_view
 from duetime.service.services import OPERATOR
 from duetime.service.text import whole_number
-from duetime.service.vocabulary import Definition, clock_local, known_zone
+from duetime.service.vocabulary import clock_local, known_zone
 from duetime.service.warnings import ScheduleWarning, time_warnings
 from duetime.service.when import read_policy, read_times
 from duetime.settings.sections import INBOX
 from duetime.terminal import output
 from duetime.terminal.completion import TOPICS, one_of
 from duetime.terminal.context import Application, Db, Json, Limit, opened, print_done
+from duetime.terminal.declarations import Exit, PlainCommand, argument, bundled, formerly, option, reading_if, single
 from duetime.terminal.output import clean, coming, plural
 from duetime.terminal.schedules.display import short_of
-from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
 from duetime.terminal.schedules.standard import PayloadOptions, payload_argument, payload_options, standard_commands
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, formerly, option, reading_if, single
-
-
-def _cells(definition: Definition, payload: Payload) -> Sequence[object]:
-    return (definition.subject, one_line(payload.get("message", definition.name)))
-
-
-def _facts(_: Definition, payload: Payload) -> Facts:
-    more = ("priority", "tags", "markdown", "click", "actions", "icon", "attach", "filename", "label")
-    return [
-        ("topic", payload.get("topic", "")),
-        *filled(payload, "title"),
-        ("message", output.block(payload.get("message", ""))),
-        *filled(payload, *more),
-    ]
-
-
-NOTIFICATION = KindView(KIND, "notify", "notifications", ("TOPIC", "MESSAGE"), _cells, _facts)
 
 
 class NotificationOptions(PayloadOptions):
@@ -123,7 +103,7 @@ def send(message: str, options: PayloadOptions, db: Db = None, json_: Json = Fal
             warnings += app.services.worker_warnings(KIND)
         _print_sent(app, sent, warnings, json_)
     if not arrived:
-        raise typer.Exit(FAILED)
+        raise Exit(FAILED)
 
 
 send.__annotations__ |= {"message": payload_argument(PushMessage), "options": _OPTIONS}
@@ -232,4 +212,4 @@ def _mark(app: Application, action: str, numbers: Sequence[str], everything: boo
     output.print_result(json_, {"marked": number}, f"{plural(number, 'message')} {(_MARKED | _FORMER)[mark]}.")
     if left is not None:
         output.warn([f"not {_MARKED[mark]}: {left}; you have no such message"])
-        raise typer.Exit(REFUSED)
+        raise Exit(REFUSED)

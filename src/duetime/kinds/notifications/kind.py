@@ -4,7 +4,7 @@ runs."""
 from __future__ import annotations
 
 import json
-import secrets
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -78,7 +78,7 @@ class NotificationKind(KindHooks):
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         """Return an unguessable id, so that only those who were given it know it."""
-        return f"{'msg' if trigger_type == 'once' else 'scd'}_{secrets.token_hex(16)}"
+        return f"{'msg' if trigger_type == 'once' else 'scd'}_{os.urandom(16).hex()}"
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
         if payload.get("topic") is None and (topic := self.places.default_topic(caller.owner)):

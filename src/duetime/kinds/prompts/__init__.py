@@ -25,7 +25,7 @@ SPEC = KindSpec(
         ),
         Command("chat", "duetime.kinds.prompts.chat:commands", "Talk to an agent that schedules things for you."),
     ),
-    view="duetime.kinds.prompts.cli:PROMPT",
+    view="duetime.kinds.prompts.view:PROMPT",
     form="duetime.kinds.prompts.form:FORM",
     cost="duetime.kinds.prompts.runner:cost_of",
     editable="duetime.kinds.prompts.mcp.tools:EDITABLE",
@@ -33,6 +33,7 @@ SPEC = KindSpec(
     checks="duetime.kinds.prompts.checks:CHECKS",
     text="prompt",
     recipient="agent",
+    may_be_outside=False,
     colour=2,
     icon="prompt",
 )

@@ -12,8 +12,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
-import typer
-
 from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.security.private_files import make_private, read_private, replace_private
@@ -21,8 +19,8 @@ from duetime.service.errors import FAILED, INTERRUPTED, OK
 from duetime.service.vocabulary import clock_local, iso_local
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, settings_for
+from duetime.terminal.declarations import Exit, PlainCommand, option, single
 from duetime.terminal.output import clean, plural
-from duetime.terminal.typer_ext import PlainCommand, option, single
 
 if TYPE_CHECKING:
     from duetime.kinds.prompts.agents.builtin import ChatAnswer, Conversation, WaitingPrompt
@@ -114,7 +112,7 @@ def chat(
         raise InvalidInput("--new: chooses a name itself; leave out --session")
     name = sessions.new(iso_local(SystemClock().now(), "UTC")[:10]) if new else session or USUAL
     chatting = Chat(settings, sessions, name)
-    raise typer.Exit(chatting.once(once, json_) if once is not None else chatting.converse())
+    raise Exit(chatting.once(once, json_) if once is not None else chatting.converse())
 
 
 class Chat:

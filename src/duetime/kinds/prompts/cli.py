@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated
-
-import typer
 
 from duetime.engine.clock import MINUTE
 from duetime.engine.errors import DuetimeError, InvalidInput, NotFound, Refused
@@ -19,37 +16,15 @@ from duetime.service.lookup import short_id
 from duetime.service.operations.history import ShowRun, schedule_of, show_run
 from duetime.service.operations.take import LEASE, FinishRun, TakeRun, finish_run, take_run
 from duetime.service.presenters import author_view, instant_view
-from duetime.service.vocabulary import LIVE, Definition
+from duetime.service.vocabulary import LIVE
 from duetime.service.when import duration
-from duetime.settings.sections import INBOX
 from duetime.terminal import output
 from duetime.terminal.completion import from_store
 from duetime.terminal.context import Application, Db, Json, again, given_text, opened
+from duetime.terminal.declarations import Exit, PlainCommand, argument, option
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
-from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
 from duetime.terminal.schedules.standard import payload_options, standard_commands
-from duetime.terminal.typer_ext import PlainCommand, argument, option
-
-
-def _cells(definition: Definition, payload: Payload) -> Sequence[object]:
-    woken = "reminder" if payload.get("remind") else definition.subject
-    return (one_line(payload.get("prompt", definition.name)), woken)
-
-
-def _facts(definition: Definition, payload: Payload) -> Facts:
-    inbox = "nobody: it waits in the inbox until it is taken"
-    agent = inbox if definition.subject == INBOX else definition.subject
-    woken = "a person, by a notification" if payload.get("remind") else agent
-    limits = filled(payload, "max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
-    return [
-        ("text", output.block(payload.get("prompt", ""))),
-        ("wakes", woken),
-        *((name.removeprefix("max_").replace("_", " "), f"at most {value}") for name, value in limits),
-    ]
-
-
-PROMPT = KindView("prompt", "prompt", "prompts", ("PROMPT", "AGENT"), _cells, _facts)
 
 
 def _agents(app: Application, *_: object) -> list[tuple[str, str]]:
@@ -103,7 +78,7 @@ def take(
             output.print_json({"run_id": None})
         else:
             output.note("Nothing is due.")
-        raise typer.Exit(NOT_FOUND)
+        raise Exit(NOT_FOUND)
     run, text = held.run, prompt_of(held.definition)
     if json_:
         view = {

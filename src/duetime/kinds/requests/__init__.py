@@ -12,11 +12,12 @@ SPEC = KindSpec(
     payload_fields="url, method, headers and so on",
     routes="duetime.kinds.requests.qstash_api.routes:routes",
     masking="duetime.kinds.requests.masking:MASKING",
-    view="duetime.kinds.requests.cli:REQUEST",
+    view="duetime.kinds.requests.view:REQUEST",
     form="duetime.kinds.requests.form:FORM",
     commands=(Command("request", "duetime.kinds.requests.cli:commands", "HTTP requests: add, edit and list them."),),
     outcome="duetime.kinds.requests.kind:outcome_of",
     text="url",
+    may_be_outside=False,
     colour=4,
     icon="web",
 )

@@ -9,20 +9,10 @@ from duetime.engine.clock import DAY, SECOND
 from duetime.engine.errors import InvalidInput
 from duetime.kinds.requests import SPEC
 from duetime.kinds.requests.payload import HttpRequest
-from duetime.kinds.requests.wire import KIND, METHODS
+from duetime.kinds.requests.wire import METHODS
 from duetime.terminal.completion import one_of
 from duetime.terminal.errors import name_fields
-from duetime.terminal.schedules.kind_view import KindView, filled
 from duetime.terminal.schedules.standard import PayloadOptions, payload_options, standard_commands
-
-REQUEST = KindView(
-    KIND,
-    KIND,
-    "requests",
-    ("URL",),
-    lambda _, payload: (payload.get("url", ""),),
-    lambda _, payload: filled(payload, "method", "url", "headers", "body"),
-)
 
 
 class RequestOptions(PayloadOptions):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Annotated, Any, ClassVar, Final, NamedTuple
+from typing import Annotated, Any, ClassVar, Final
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import Conflict, NotFound
@@ -13,7 +13,7 @@ from duetime.engine.policy.options import tags_of
 from duetime.engine.policy.restore import KEPT_AFTER_DELETE
 from duetime.engine.queries import no_schedule
 from duetime.engine.store import ScheduleQuery
-from duetime.engine.value_class import dataclass
+from duetime.engine.value_class import NamedTuple, dataclass
 from duetime.service.errors import refuse, refuse_many
 from duetime.service.kind_spec import KEPT_ELSEWHERE
 from duetime.service.lookup import find, find_schedule, is_stored

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
@@ -19,6 +19,7 @@ from duetime.engine.rule_edits import WHOLE_RULE
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import build_trigger, trigger_from_json, trigger_to_json
 from duetime.engine.validation import Changes, NewSchedule
+from duetime.engine.value_class import NamedTuple
 from duetime.service.kind_spec import KindHooks, known_specs
 from duetime.service.operations.declaration import Answer
 from duetime.service.services import Call, Services, policy_limits

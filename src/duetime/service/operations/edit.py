@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import json_object
@@ -18,7 +18,7 @@ from duetime.engine.triggers import build_trigger
 from duetime.engine.triggers.base import instant_text
 from duetime.engine.triggers.build import counts_from_start, readable, time_of
 from duetime.engine.validation import Changes
-from duetime.engine.value_class import dataclass
+from duetime.engine.value_class import NamedTuple, dataclass
 from duetime.service.errors import refuse, reword
 from duetime.service.lookup import find
 from duetime.service.masking import masked_payload, refuse_other_places, unmasked_payload

@@ -16,7 +16,6 @@ from duetime.engine.redaction import without_password
 from duetime.engine.store import Health, ScheduleQuery
 from duetime.engine.store_interfaces import Timing
 from duetime.service.distribution import version
-from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.masking import masked
 from duetime.service.operations.attention import ListAttention, attention, problem_view
 from duetime.service.operations.declaration import Answer
@@ -25,7 +24,7 @@ from duetime.service.operations.overview import untaken_runs
 from duetime.service.operations.schedules import ListSchedules, list_schedules
 from duetime.service.presenters import View, instant_view, moment_view, worker_shape
 from duetime.service.services import Call
-from duetime.service.warnings import EXPLANATIONS
+from duetime.service.warnings import EXPLANATIONS, ScheduleWarning
 from duetime.service.workers import kinds_taken, living
 
 WHEN_OFF: Final = (

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from duetime.engine.clock import DAY, NEVER, Instant
 from duetime.engine.errors import DuetimeError
@@ -16,7 +16,7 @@ from duetime.engine.policy.pauses import is_held
 from duetime.engine.store import PAGE_BYTES, ScheduleQuery
 from duetime.engine.triggers import Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
-from duetime.engine.value_class import dataclass
+from duetime.engine.value_class import NamedTuple, dataclass
 from duetime.service.kind_spec import check_kind
 from duetime.service.operations.declaration import (
     Answer,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from shutil import disk_usage
 
 import apsw
 
@@ -31,6 +30,8 @@ def _failure(path: str, error: BaseException) -> StoreUnavailable:
     full = isinstance(error, apsw.FullError)
     if isinstance(error, apsw.IOError):
         with suppress(OSError):
+            from shutil import disk_usage  # most processes need it never
+
             full = disk_usage(os.path.dirname(path) or ".").free < _SMALLEST_SPACE  # noqa: PTH120 - as above
     if full:
         return StoreUnavailable(f"{path}: the disk is full; free some space, and work continues")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -341,7 +340,7 @@ class SqliteStore(BaseStore):
 
     def backup(self, target: str, report: Callable[[float], None] = lambda done: None) -> None:
         """Write a consistent copy with SQLite's backup API; the copy gets its name only when it is complete."""
-        partial = f"{target}.{uuid.uuid4().hex}.partial"
+        partial = f"{target}.{os.urandom(16).hex()}.partial"
         make_private(partial)  # before SQLite opens it, because the umask would leave it readable by others
         try:
             with translated(target), self._fixed_snapshot() as source:

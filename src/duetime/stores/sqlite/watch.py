@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import threading
@@ -205,6 +204,8 @@ class FileWatch:
 
 def _watch(path: str) -> int | None:
     """Return a descriptor that can be read after each write to the file, or None if the system offers none."""
+    import ctypes  # only processes that wait need it
+
     try:
         library = ctypes.CDLL(None, use_errno=True)
         events = library.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from duetime.engine.errors import Refused
 from duetime.service.errors import FAILED, NOT_FINISHED, refuse
 from duetime.service.lookup import is_stored, name_of, short_id
 from duetime.service.operations.change import ACTIONS, REQUESTS, ChangeRequest, change
-from duetime.service.operations.create import CreateSchedule, create
-from duetime.service.operations.declaration import Answer
-from duetime.service.operations.edit import EditedSchedule, EditSchedule, edit
-from duetime.service.operations.run import RunNow, Stop, run_now, stop
 from duetime.service.operations.schedules import Show, detail_of, show
 from duetime.service.operations.waiting import has_ended, wait_for_end, waited_for
 from duetime.service.pauses import falls_into_pause, fires_at
@@ -24,14 +18,22 @@ from duetime.service.vocabulary import Run, RunStatus, Schedule, ScheduleState, 
 from duetime.service.warnings import ScheduleWarning
 from duetime.terminal import output
 from duetime.terminal.context import Application, again, print_done
+from duetime.terminal.declarations import Exit
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean, coming, run_document, schedule_document
 from duetime.terminal.schedules.display import find_here, not_found, outcome_text
 from duetime.terminal.schedules.kind_view import KindView, NamedSchedule
 
+if TYPE_CHECKING:
+    from duetime.service.operations.create import CreateSchedule
+    from duetime.service.operations.declaration import Answer
+    from duetime.service.operations.edit import EditedSchedule, EditSchedule
+
 
 def add_schedule(app: Application, request: CreateSchedule, json_: bool, *, tasks: Sequence[str] | None = None) -> None:
     """Create a schedule and print it. If its key was used before, print the existing schedule and say so."""
+    from duetime.service.operations.create import create
+
     (schedule, fresh, limits), warnings, notes = create(app.call, request)
     facts = {"limits": limits, "created": fresh}
     _print_schedule(app, "Added" if fresh else "Already exists:", schedule, facts, warnings, notes, json_, tasks)
@@ -39,6 +41,8 @@ def add_schedule(app: Application, request: CreateSchedule, json_: bool, *, task
 
 def edit_schedule(app: Application, request: EditSchedule, json_: bool) -> None:
     """Edit a schedule and print it."""
+    from duetime.service.operations.edit import edit
+
     print_edited(app, "Changed", edit(app.call, request), json_)
 
 
@@ -68,6 +72,8 @@ def _print_schedule(
 
 
 def run_schedule(target: NamedSchedule, wait: float, *, force: bool) -> None:
+    from duetime.service.operations.run import RunNow, run_now
+
     app, view, id, json_ = target
     schedule = find_here(app, view, id)
     definition = schedule.definition
@@ -99,13 +105,15 @@ def print_started(
 def exit_after(run: Run, wait: float) -> None:
     """Leave with the exit code of a run that failed, or that has not ended although the command waited for it."""
     if has_ended(run) and run.status != RunStatus.COMPLETED:
-        raise typer.Exit(FAILED)
+        raise Exit(FAILED)
     if wait and not has_ended(run):
-        raise typer.Exit(NOT_FINISHED)
+        raise Exit(NOT_FINISHED)
 
 
 def stop_schedule(target: NamedSchedule) -> None:
     """Stop the runs of a schedule that are in progress."""
+    from duetime.service.operations.run import Stop, stop
+
     call, schedule = target.app.call, find_here(target.app, target.view, target.id)
     definition = schedule.definition
     with _named(definition.kind, definition.public_id):

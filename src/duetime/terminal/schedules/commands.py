@@ -6,13 +6,21 @@ import inspect
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
-import typer
-
 from duetime.service import MOST_SECONDS
 from duetime.terminal.completion import IDS, STATUSES
 from duetime.terminal.context import Cursor, Db, Json, Limit, opened
+from duetime.terminal.declarations import (
+    CommandSet,
+    Function,
+    PlainCommand,
+    ReadCommand,
+    argument,
+    group,
+    option,
+    single,
+    with_parameters,
+)
 from duetime.terminal.schedules.kind_view import ANY_KIND, KindView, NamedSchedule
-from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option, with_parameters
 
 Id = Annotated[str, argument("ID", "Id as lists show it, such as j5, or a unique name.", **IDS)]
 Status = Annotated[
@@ -137,14 +145,21 @@ def _change(target: NamedSchedule, action: str, *, yes: bool = True, **options: 
     change_one(target, action, yes=yes, **options)
 
 
-def add_commands(commands: typer.Typer, view: KindView) -> None:
-    """Add the commands for one schedule to a group, in which they only find what its view is about."""
-    for name, each in DECLARATIONS.items():
-        help_ = " ".join((each.function.__doc__ or "").format(noun=view.noun).split())
-        commands.command(name, cls=each.cls, help=help_, hidden=view is not ANY_KIND)(_command(each.function, view))
+def add_command(commands: CommandSet, name: str, view: KindView) -> None:
+    """Add a command for one schedule, which only finds what its view is about."""
+    each = DECLARATIONS[name]
+    help_ = " ".join((each.function.__doc__ or "").format(noun=view.noun).split())
+    commands.command(name, cls=each.cls, help=help_, hidden=view is not ANY_KIND)(_command(each.function, view))
 
 
-def _command(function: Callable[..., None], view: KindView) -> Callable[..., None]:
+def general_command(name: str) -> CommandSet:
+    """Return a command for a schedule of any kind."""
+    commands = single()
+    add_command(commands, name, ANY_KIND)
+    return commands
+
+
+def _command(function: Function, view: KindView) -> Function:
     def call(id: Id, db: Db = None, json_: Json = False, **options: Any) -> None:
         with opened(db) as app:
             function(NamedSchedule(app, view, id, json_), **options)
@@ -154,11 +169,7 @@ def _command(function: Callable[..., None], view: KindView) -> Callable[..., Non
     return with_parameters(call, [common["id"], *own, common["db"], common["json_"]])
 
 
-commands = group("Commands for a schedule of any kind.")
-add_commands(commands, ANY_KIND)
-
-
-def kind_commands(view: KindView, summary: str, examples: str = "") -> typer.Typer:
+def kind_commands(view: KindView, summary: str, examples: str = "") -> CommandSet:
     """Return the command group of a kind, with the commands that every kind has."""
     *others, last = (f"`{name}`" for name in DECLARATIONS)
     general = f"`duetime {', '.join(others)[1:]} and {last} work for every kind."
@@ -182,5 +193,6 @@ def kind_commands(view: KindView, summary: str, examples: str = "") -> typer.Typ
 
     help_ = f"List {view.plural}, newest first, including those that have ended."
     own.command("list", cls=ReadCommand, help=help_)(list_)
-    add_commands(own, view)
+    for name in DECLARATIONS:
+        add_command(own, name, view)
     return own

@@ -117,11 +117,8 @@ def schedule_facts(app: Application, schedule: Schedule) -> list[tuple[str, obje
     view = schedule_document(schedule, zone)
     words = _status_words(schedule, detail_of(app.call, schedule))
     instants = next_instants(schedule, now, NEXT_TIMES)
-    state = output.status_text(words.word)
-    if words.more:
-        state.append(f" {words.more}" if words.word == "waiting" else f", {words.more}")
-    if progress.note:
-        state.append(f": {clean(progress.note)}")
+    more = f"{' ' if words.word == 'waiting' else ', '}{words.more}" if words.more else ""
+    state = output.status_text(words.word, f"{more}: {progress.note}" if progress.note else more)
     return [
         (definition.kind, f"{definition.name}  ({short_id(definition)})"),
         *([("id", definition.public_id)] if definition.public_id != str(definition.id) else []),
@@ -176,7 +173,7 @@ def print_runs(app: Application, runs: list[Run]) -> None:
         rows.append([run.id, status, output.local_time(run.due, zone), run.attempt or "-", took, late, text])
         for attempt in attempts:
             took = "-" if attempt.started is None else span(attempt.finished - attempt.started)
-            error = output.safe(attempt.error or "", "dim")
+            error = output.Styled(clean(attempt.error or ""), "dim")
             rows.append(["", output.status_text(attempt.status), "", attempt.number, took, "", error])
             if attempt.retried is not None:
                 by = f"by {clean(actor_view(attempt.actor) or 'unknown')}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from duetime.engine.value_class import NamedTuple
 from duetime.service.kind_spec import KindSpec, load
 
 if TYPE_CHECKING:

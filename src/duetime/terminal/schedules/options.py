@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from duetime.engine.errors import InvalidInput
 from duetime.service.options import PolicyOption, TimeOptions, policy_options, time_options
 from duetime.terminal.completion import TOPICS, ZONES, one_of
-from duetime.terminal.typer_ext import option, under
+from duetime.terminal.declarations import option, under
 
 if TYPE_CHECKING:
     pass

@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import typer
-
 from duetime.engine.errors import InvalidInput
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.options import policy_options, time_options
 from duetime.service.payload_fields import PayloadField, inputs_of
 from duetime.service.text import value_of
 from duetime.terminal.context import Application, Db, Json, given_text, opened, program
+from duetime.terminal.declarations import CommandSet, Function, PlainCommand, argument, bundled, option, with_parameters
 from duetime.terminal.errors import name_fields
 from duetime.terminal.schedules.commands import Id, kind_commands
 from duetime.terminal.schedules.kind_view import KindView, view_of
@@ -27,7 +26,6 @@ from duetime.terminal.schedules.options import (
     PolicyCommandOptions,
     TriggerOptions,
 )
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option, with_parameters
 
 if TYPE_CHECKING:
     from duetime.service.operations.create import CreateSchedule
@@ -139,7 +137,7 @@ def standard_commands(
     edit_help: str = "",
     examples: tuple[str, str] = ("", ""),
     guarded: bool = False,
-) -> typer.Typer:
+) -> CommandSet:
     """Return the command group of a kind. The examples are those of the group and of `add`. If `guarded`, another
     recipient does not get hidden values by an edit."""
     view, options = view_of(spec), options or payload_options(load(spec.payload))
@@ -214,9 +212,7 @@ def _edit_command(view: KindView, main: PayloadField | None, guarded: bool) -> C
     return edit
 
 
-def _with_signature(
-    function: Callable[..., None], removed: Container[str], required: Container[str]
-) -> Callable[..., None]:
+def _with_signature(function: Function, removed: Container[str], required: Container[str]) -> Function:
     """Return the function of a command without some of its options, and with others required."""
     parameters = [
         each.replace(default=inspect.Parameter.empty) if each.name in required else each
