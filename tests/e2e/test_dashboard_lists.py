@@ -256,6 +256,14 @@ def test_keys_move_along_the_runs_of_a_schedule(page: Page, served: Served) -> N
     expect(page.locator("#history [data-row]").nth(1)).to_have_class(re.compile("at-row"))
     page.keyboard.press("o")
     expect(page).to_have_url(re.compile(r"/runs/\d+"))
+    page.go_back()
+    page.locator("#history [data-row]:has(.is-failed) a.outcome").first.focus()
+    page.keyboard.press("x")
+    bar = page.get_by_role("group", name="Actions on the selected runs")
+    expect(bar).to_contain_text("1 selected")
+    bar.get_by_role("button", name="Resolve").press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("1 run resolved")
+    expect(page).to_have_url(re.compile("/runs.*schedule=job_"))
 
 
 def test_messages_are_marked_by_keys(page: Page, served: Served) -> None:
