@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from duetime.engine.actor import FILE_KEYS
@@ -184,7 +185,7 @@ def _path_of(definition: Definition, own: str, others: Collection[str]) -> str:
 
 
 def _first_free(text: str, separator: str, is_free: Callable[[str], bool]) -> str:
-    return next(filter(is_free, (text, *map(f"{text}{separator}{{}}".format, range(2, 100_000)))))
+    return next(each for number in count(1) if is_free(each := text if number == 1 else f"{text}{separator}{number}"))
 
 
 def _without_secrets(kind: str, entry: str, values: dict[str, Any], variables: dict[str, str]) -> dict[str, Any]:

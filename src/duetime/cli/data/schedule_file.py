@@ -97,6 +97,10 @@ def toml_export(
     import tomlkit  # takes long to import
 
     tables, chosen, notes = tables_of(call, schedules, owner, name)
-    head = {"name": name} if owner == LOCAL else {"name": name, "owner": owner}
-    document = _plain({HEAD: head, **tables}, lambda text: tomlkit.string(text, multiline="\n" in text))
-    return "".join(f"# {each}\n" for each in notes) + tomlkit.dumps(document), chosen, notes
+    entries = [{kind: {each: values}} for kind, table in tables.items() for each, values in table.items()]
+    head = {HEAD: {"name": name} if owner == LOCAL else {"name": name, "owner": owner}}
+    texts = [f"# {each}\n" for each in notes]
+    for each in (head, *entries):  # one at a time: the time for a whole document grows with the square of its size
+        table = _plain(each, lambda text: tomlkit.string(text, multiline="\n" in text))
+        texts.append(f"{tomlkit.dumps(table)}\n")
+    return "".join(texts), chosen, notes
