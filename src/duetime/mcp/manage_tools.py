@@ -48,6 +48,7 @@ BRIEF: dict[str, Schema] = {
     "paused_until": NULLABLE_TIME,
     "note": {"type": ["string", "null"]},
     "reads_as": TEXT,
+    "source": TEXT,
 }
 _SHOWN = 100
 """Maximum number of rows in an answer about many schedules."""

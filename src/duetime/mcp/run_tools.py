@@ -94,7 +94,7 @@ def _look(call: Call, run: Run, view: View, start: Answer[Run]) -> Reply:
         "requested_count": {**COUNT, "description": "How many were asked to stop and go on for now."},
         "confirmation": TEXT,
         "schedule_id": TEXT,
-        **{name: BRIEF[name] for name in ("kind", "name", "next_run", "reads_as", "paused_until", "note")},
+        **{name: BRIEF[name] for name in ("kind", "name", "next_run", "reads_as", "paused_until", "note", "source")},
         "error": ERROR,
         **LOOKUP,
     },

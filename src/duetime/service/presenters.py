@@ -93,6 +93,7 @@ def brief_view(schedule: Schedule, zone: str) -> dict[str, Any]:
         "reads_as": reads_as(definition.trigger),
     }
     further = {"paused_until": instant_view(definition.resume_at, zone), "note": masked(progress.note)}
+    further["source"] = source_view(definition.key)
     return view | {name: value for name, value in further.items() if value is not None}
 
 
