@@ -49,6 +49,12 @@ def test_a_run_costs_no_more_than_before(name: str) -> None:
     assert cost.instructions_per_run <= bound.instructions + bound.spread, cost.functions.most_common(20)
 
 
+def test_a_run_that_writes_nothing_has_no_log() -> None:
+    """Nothing of what keeps logs is called, however many runs there are."""
+    cost = measure(WORKLOADS["200 jobs at once"])
+    assert [name for name in cost.functions if "run_logs" in name or "capture" in name] == []
+
+
 @pytest.mark.parametrize("name", CREATES)
 def test_a_create_costs_no_more_than_before(name: str) -> None:
     cost = measure_create(name)
