@@ -19,7 +19,7 @@ from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Registry
 from duetime.service.operations import history as operation
 from duetime.service.operations.change_runs import ChangeRuns, change_runs, plan_runs
-from duetime.service.operations.history import History, count_runs, history, sum_counts
+from duetime.service.operations.history import History, history, history_with_counts, sum_counts
 from duetime.service.services import Call
 from duetime.service.text import Count
 from duetime.testing import Simulation
@@ -65,7 +65,7 @@ class Office(Simulation):
         return [run.name for run in history(self.call, History(limit=100, **given)).value.items]
 
     def counts(self, **given: Any) -> dict[str, str]:
-        counts = count_runs(self.call, History(**given))
+        counts = history_with_counts(self.call, History(**given))[1]
         return {status: str(count) for status, count in counts.items() if count.number or not count.exact}
 
 
@@ -158,7 +158,7 @@ def test_the_newest_runs_are_those_of_the_owner(office: Office, monkeypatch: pyt
         history(office.call_of("bob"), History(error="refused", owner="ada"))
     everything = history(office.call_of("root", operator=True), History(error="refused", owner="ada"))
     assert [run.name for run in everything.value.items] == ["ada's"]
-    assert all(count == Count(0) for count in count_runs(office.call_of("bob"), History()).values())
+    assert all(count == Count(0) for count in history_with_counts(office.call_of("bob"), History())[1].values())
 
 
 def test_every_status_is_counted_up_to_a_bound(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +170,8 @@ def test_every_status_is_counted_up_to_a_bound(office: Office, monkeypatch: pyte
     assert office.counts(status="failed", task="echo") == {"completed": "3"}, "whatever status is chosen"
     monkeypatch.setattr(operation, "COUNTED_TO", 2)
     assert office.counts() == {"failed": "2+", "completed": "2+", "pending": "1"}
+    answer, counts = history_with_counts(office.call, History(status="missed", error="refused"))
+    assert answer.value.items == [] and counts["failed"] == Count(2, exact=False)
     monkeypatch.setattr(operation, "COUNTED_TO", 3)
     assert office.counts() == {"failed": "3", "completed": "3", "pending": "1"}
     monkeypatch.setattr(operation, "SEARCHED", 2)

@@ -20,8 +20,7 @@ from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import (
     History,
     chosen_statuses,
-    count_runs,
-    history,
+    history_with_counts,
     run_views,
     sum_counts,
 )
@@ -82,7 +81,7 @@ def runs_page(request: PageRequest) -> Response:
     answer, problem, counts = Answer(Page[Run]([], None, 0)), "", dict[str, Count]()
     try:
         query = History(**chosen.fields(), limit=PAGE, cursor=cursor or None, count_to=0)
-        answer, counts = history(request.reader, query), count_runs(request.reader, query)
+        answer, counts = history_with_counts(request.reader, query)
         within = chosen_statuses(query) or counts.keys()
     except DuetimeError as error:
         if error.code in STORE_ERRORS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
@@ -206,24 +206,35 @@ def _newest(call: Call, request: History) -> RunId:
     return call.scheduler.store.newest_but(owner, SEARCHED)
 
 
-def count_runs(call: Call, request: History) -> dict[str, Count]:
-    """Count the runs of every status that match, whatever status was chosen, each up to `COUNTED_TO`. Completed runs
-    are counted among the newest, because no index has them."""
-    query = replace(query_of(call, request), status=None, statuses=(), cursor=None)
-    recent = query.above or (_newest(call, request) if query.schedule is None else None)
-    parts = (
-        replace(query, status="live", count_to=len(LIVE) * COUNTED_TO),
-        replace(query, statuses=_UNWELL, count_to=len(_UNWELL) * COUNTED_TO),
-        replace(query, status=RunStatus.COMPLETED, above=recent or None, count_to=COUNTED_TO + 1),
-    )
-    counts = dict.fromkeys(RunStatus, Count(0))
-    for part, statuses in zip(parts, (LIVE, _UNWELL, (RunStatus.COMPLETED,)), strict=True):
+def history_with_counts(call: Call, request: History) -> tuple[Answer[Page[Run]], dict[str, Count]]:
+    """Return runs, and the number of those of every status that match, whatever status was chosen. Each is counted up
+    to `COUNTED_TO`, and completed runs are counted among the newest, because no index has them."""
+    query = query_of(call, request)
+    counts = _count_every_status(call, request, replace(query, status=None, statuses=(), cursor=None))
+    here = [counts[status] for status in chosen_statuses(request) or counts]
+    if request.count_to == 0 and all(count == Count(0) for count in here):  # a search need not look once more
+        query = replace(query, ids=())
+    return _read(call, request, query), counts
+
+
+def _count_every_status(call: Call, request: History, query: RunQuery) -> dict[str, Count]:
+    parts: list[tuple[RunQuery, Collection[RunStatus]]] = [(replace(query, count_to=SEARCHED + 1), [*RunStatus])]
+    if not query.above:  # each by its index
+        recent = _newest(call, request) if query.schedule is None else None
+        completed = replace(query, status=RunStatus.COMPLETED, above=recent or None, count_to=COUNTED_TO + 1)
+        parts = [
+            (replace(query, status="live", count_to=2 * COUNTED_TO + 1), LIVE),
+            (replace(query, statuses=_UNWELL, count_to=2 * COUNTED_TO + 1), _UNWELL),
+            (completed, (RunStatus.COMPLETED,)),
+        ]
+    counts = dict.fromkeys((status.value for status in RunStatus), Count(0))
+    for part, statuses in parts:
         numbers = call.scheduler.run_counts(call.caller, part)
         is_whole = sum(numbers.values()) < part.count_to and part.above == query.above
         for status in statuses:
             number = numbers.get(status, 0)
-            counts[status] = Count(min(number, COUNTED_TO), is_whole and number <= COUNTED_TO)
-    return {status.value: count for status, count in counts.items()}
+            counts[status.value] = Count(min(number, COUNTED_TO), is_whole and number <= COUNTED_TO)
+    return counts
 
 
 def sum_counts(counts: Iterable[Count]) -> Count:
