@@ -256,7 +256,7 @@ def test_a_change_that_comes_between_is_not_lost(simulation: Simulation, monkeyp
     duetime = simulation.duetime
     first = deploy(duetime)
     calls: list[object] = []
-    decide = operations._changes
+    decide = operations.changes_to
 
     def decide_late(*args: Any) -> Any:
         changes = decide(*args)
@@ -264,6 +264,6 @@ def test_a_change_that_comes_between_is_not_lost(simulation: Simulation, monkeyp
             calls.append(duetime.edit(first.id, name="Between"))
         return changes
 
-    monkeypatch.setattr(operations, "_changes", decide_late)
+    monkeypatch.setattr(operations, "changes_to", decide_late)
     changed = deploy(duetime, every="2h")
     assert (changed.version, changed.name) == (3, "clean")

@@ -36,7 +36,7 @@ class Some(NamedTuple, Generic[T]):
 
 LOOKED_AT: Final = 40
 """Number of schedules or runs that are read for each of these lists."""
-_PAGE: Final = 250
+_STOPPED_PAGE: Final = 250
 _MAX_PAGES: Final = 2
 """Size and number of the pages of failing schedules that are read to find those that were paused automatically, unless
 incidents name them."""
@@ -59,7 +59,7 @@ def stopped_schedules(call: Call) -> Answer[Some[Schedule]]:
 def _list_stopped(call: Call, status: str) -> Some[Schedule]:
     """Return the newest schedules of a status that stopped by themselves."""
     schedules: list[Schedule] = []
-    request = ListSchedules(status=status, limit=_PAGE, count_to=0)
+    request = ListSchedules(status=status, limit=_STOPPED_PAGE, count_to=0)
     for number, page in enumerate(pages_of_schedules(call, request), 1):
         for each in page.items:
             if each.progress.state == ScheduleState.BROKEN or was_paused_by_engine(each.progress):
