@@ -54,7 +54,7 @@ def _parse(file: str, text: str) -> dict[str, Any]:
         else:
             document = json.loads(text) if suffix == ".json" else tomllib.loads(text)
     except ImportError:
-        raise refuse("invalid_file", "YAML needs another package: pip install pyyaml, or use TOML or JSON") from None
+        raise refuse("invalid_file", "YAML needs the extra `yaml` (pip install pyyaml); or use TOML or JSON") from None
     except Exception as error:  # of three parsers
         raise refuse("invalid_file", f"{file} cannot be read: {' '.join(str(error).split())}") from None
     if not isinstance(document, dict):
