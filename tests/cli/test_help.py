@@ -61,6 +61,7 @@ def test_examples_in_help_are_command_lines() -> None:
         words = shlex.split(re.split(r" [<>] ", example)[0])[1:]
         found, inner = root, context
         while hasattr(found, "commands") and words:
+            words = [found.usual, *words] if found.usual and words[0].startswith("-") else words
             name, found, words = found.resolve_command(inner, words)
             inner = type(context)(found, info_name=name, parent=inner)
         found.make_context(found.name, list(words), parent=inner.parent)  # fails if it cannot be parsed
