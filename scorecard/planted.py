@@ -121,7 +121,7 @@ PATCHES = (
     ),
     _patch(
         "a create is acknowledged and not written",
-        (BASE, "tx.insert_schedules(rows)", "tx.insert_schedules([])"),
+        (BASE, "tx.insert_schedules(rows)\n                tx.announce()", "tx.announce()"),
         (SQLITE, 'self._writer.execute(insert_statement("create_schedule", len(rows)), values)', "pass"),
     ),
     _patch(

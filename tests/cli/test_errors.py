@@ -123,7 +123,7 @@ def test_an_edit_of_nothing(cli: Cli) -> None:
     is_one_clear_line(
         cli("change", "pause"),
         2,
-        "ID: give ids, or a filter (--kind, --topic, --label, --status, --older-than), or --all",
+        "ID: give ids, or a filter (--kind, --topic, --label, --tagged, --status, --older-than), or --all",
     )
     is_one_clear_line(
         cli("change", "delete", "--all"), 2, "--expected: deleting ends schedules", "(--dry-run lists them)"

@@ -406,8 +406,9 @@ def test_what_was_deleted_leaves_its_history(served: Site, local: Browser) -> No
     assert "cancelled \u2013 the schedule was deleted" in words(page), "what became of its run"
     assert "echo" not in words(page), "what it did is gone"
     assert re.findall(rb'method="post" action="([^"]*)"', page.body.partition(b"<main")[2]) == [
-        page_of(schedule, "restore").encode()
-    ], "all that can be done with it"
+        page_of(schedule, "restore").encode(),
+        b"/runs",
+    ], "all that can be done with it and its runs"
     local.send(page_of(schedule, "restore"), {})
     assert "Restore" not in words(local.get(page_of(schedule)))
     assert "echo" in words(local.get(page_of(schedule)))

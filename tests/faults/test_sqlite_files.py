@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -244,7 +245,7 @@ def test_an_input_error_is_told_where_the_file_systems_of_posix_are_missing(
     free: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "statvfs")
-    monkeypatch.setattr(error_translation, "disk_usage", lambda place: SimpleNamespace(free=free), raising=False)
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=free))
     with pytest.raises(StoreUnavailable, match=words), error_translation.translated(str(tmp_path / "store.db")):
         raise apsw.IOError
 

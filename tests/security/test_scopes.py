@@ -95,6 +95,7 @@ FORMS: dict[str, dict[str, str]] = {
     "/schedules/{id}/edit": {"name": "x", "task": "echo", "version": "1", **WHEN},
     "/runs/{run:int}/again": {"field-task": "echo", "field-args": '["bye"]', "field-kwargs": "{}"},
     "/dead-letters": {"all": "dismiss"},
+    "/runs": {"all": "resolve"},
     "/waiting/{run:int}/{action}": {"answer": "done"},
     "/inbox": {"all": "read"},
     "/settings/hooks": {"name": "github", "scheme": "github"},

@@ -122,7 +122,7 @@ def stored(there: Site, id: str) -> dict[str, Any]:
     schedule = there.room.store.find(id)
     assert schedule is not None
     shape = dict(schedule_shape(schedule, "UTC"))
-    for name in ("id", "name", "author", "created_at", "updated_at"):
+    for name in ("id", "short_id", "name", "author", "created_at", "updated_at"):
         del shape[name]
     return shape
 

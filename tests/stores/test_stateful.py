@@ -291,7 +291,7 @@ def test_sqlite() -> None:
 def test_postgres(clean_postgres_url: str) -> None:
     store = PostgresStore(clean_postgres_url, messenger=MESSENGER)
     store.migrate()
-    tables = "schedules, progress, due, runs, attempts, workers, incidents, tombstones"
+    tables = "schedules, progress, due, runs, run_logs, attempts, workers, incidents, tombstones"
 
     def opened() -> BaseStore:
         write(store, f"TRUNCATE {tables}")

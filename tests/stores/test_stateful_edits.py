@@ -133,7 +133,7 @@ def test_postgres(clean_postgres_url: str) -> None:
     store.migrate()
 
     def opened() -> BaseStore:
-        write(store, "TRUNCATE schedules, progress, due, runs, attempts, workers")
+        write(store, "TRUNCATE schedules, progress, due, runs, run_logs, attempts, workers")
         return store
 
     try:

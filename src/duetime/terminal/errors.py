@@ -37,8 +37,8 @@ _OPTIONS = {
 }
 
 _IN_TEXTS = {
-    "either ids, or a filter (kind, topic, label, status, older_than), or all": (
-        "ids, or a filter (--kind, --topic, --label, --status, --older-than), or --all"
+    "ids, or a filter (kind, topic, label, tagged, status, older_than), or all": (
+        "ids, or a filter (--kind, --topic, --label, --tagged, --status, --older-than), or --all"
     ),
     "with kind, topic or label": "with --kind, --topic or --label",
     "dry_run": "--dry-run",

@@ -38,7 +38,9 @@ class ChangeRuns(History):
 
 
 def plan_runs(call: Call, request: ChangeRuns) -> list[PlannedRetry]:
-    """Return what a change concerns, by schedule; the one with the most comes first."""
+    """Return what a change concerns, by schedule; the one with the most comes first. Who may not make the change is
+    refused, before anybody confirms it."""
+    _check_scope(call, request.action)
     return plan_change(call, _chosen(call, request), request.action, every_run=_is_every_run(request))
 
 
@@ -46,8 +48,8 @@ def change_runs(call: Call, request: ChangeRuns) -> Answer[Dealt]:
     """Change the runs, a page at a time. Notes say why some were refused. A retry is that of dead letters: each run
     keeps its id, and of a recurring schedule only the newest one is retried, unless `every_run` or ids are given."""
     scheduler, dealt, newest = call.scheduler, Dealt([], [], set()), dict[ScheduleId, RunId]()
-    action, stops = request.action, request.action == "stop"
-    refuse_many(call.caller, f"{action} many runs", "ask a person to do it", DELETE if stops else WRITE)
+    action = request.action
+    _check_scope(call, action)
     changes = {"retry": scheduler.retry_all, "stop": scheduler.cancel_runs, "resolve": scheduler.dismiss_all}
     change = partial(changes[action], call.caller)
     if action == "retry" and not _is_every_run(request):
@@ -58,6 +60,10 @@ def change_runs(call: Call, request: ChangeRuns) -> Answer[Dealt]:
     kinds = sorted(dealt.kinds) if action == "retry" else ()
     warnings = dict.fromkeys(each for kind in kinds for each in call.services.worker_warnings(kind))
     return Answer(dealt, list(warnings), dealt.reasons())
+
+
+def _check_scope(call: Call, action: str) -> None:
+    refuse_many(call.caller, f"{action} many runs", "ask a person to do it", DELETE if action == "stop" else WRITE)
 
 
 def _is_every_run(request: ChangeRuns) -> bool:
