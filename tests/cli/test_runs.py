@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import select
 import signal
 from pathlib import Path
@@ -14,13 +15,13 @@ from rich.console import Console
 from duetime.api import Duetime
 from duetime.app import App, build
 from duetime.cli.runs.tail import Stream, Tail
-from duetime.cli.runs.top import Actions, _shares
-from duetime.cli.runs.top_frame import TopRow
+from duetime.cli.runs.top import Actions, _shares, laid_out
+from duetime.cli.runs.top_frame import TopRow, frame_of
 from duetime.cli.serve.shutdown import Flag
 from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.model import Run
 from duetime.engine.store import ClaimRequest, RunQuery, ScheduleQuery
-from duetime.engine.validation import NewSchedule
+from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.change_feed import BATCH
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
@@ -281,7 +282,8 @@ def test_top_shows_workers_what_runs_what_comes_and_what_failed(cli: Cli, tmp_pa
             rows = terminal.rest().rstrip("\n").splitlines()
         assert len(rows) <= lines
         assert max(map(len, rows)) <= columns
-        assert any("in total" in row for row in rows) is (lines < 60)
+        cut = [row for row in rows if re.search(r"NEXT .*\(\d+ of 41\)", row)]
+        assert bool(cut) is (lines < 60)
         assert {"WORKERS", "RUNNING"} <= {row.split("  ")[0].strip() for row in rows}
         headings = {row.split()[0]: row.split()[1:] for row in rows if row.strip()}
         assert "BUSY" in headings["WORKERS"] and "WHEN" in headings["NEXT"] and "WHEN" in headings["FAILED"]
@@ -364,10 +366,111 @@ def test_top_pauses_a_schedule_whose_kind_is_not_installed(room: App) -> None:
     actions.choose([TopRow(schedule.definition.id, None, ())])
     actions.press(DOWN)
     actions.press("p")
-    how = "resume it: duetime resume g1"
-    assert actions.message == f"Paused left over (owner ada); {how}"
+    assert actions.message == "Paused left over (owner ada); u undoes it."
     actions.press("p")
-    assert actions.message == "Resumed left over (owner ada)."
+    assert actions.message == "Resumed left over (owner ada); u undoes it."
+
+
+def rows_of_next(room: App, actions: Actions, lines: int = 20) -> list[str]:
+    """Draw a frame, and return the names in NEXT; the selected one with an asterisk, paused ones with `paused`."""
+    frame = frame_of(room, actions.filter, actions.places)
+    console = Console(width=100, height=lines, force_terminal=True, color_system="truecolor", legacy_windows=False)
+    with console.capture() as shown:
+        console.print(laid_out(frame, lines, actions))
+    rows = []
+    for line in shown.get().split("NEXT")[1].split("FAILED")[0].splitlines()[1:]:
+        if name := re.search(r"schedule \d+", line):
+            is_selected = re.search(r"\x1b\[[0-9;]*7m", line) is not None
+            rows.append(name[0] + "*" * is_selected + " paused" * ("paused" in line))
+    return rows
+
+
+def test_a_row_of_top_keeps_its_place_and_stays_selected(room: App) -> None:
+    """Also when it is paused, resumed long after, undone, or overtaken by others while it is selected."""
+    schedules = [
+        room.scheduler.create(
+            OPERATOR, NewSchedule("job", f"schedule {n}", "interval", {"minutes": n}, {"task": "echo"})
+        )
+        for n in range(10, 70)
+    ]
+    actions = Actions(room)
+    rows = rows_of_next(room, actions)
+    assert rows[:3] == ["schedule 10", "schedule 11", "schedule 12"] and len(rows) < 20
+    actions.press(DOWN)
+    actions.press(DOWN)
+    for key, state in (("p", " paused"), ("p", ""), ("p", " paused"), ("u", ""), ("u", " paused"), ("u", "")):
+        actions.press(key)
+        now = rows_of_next(room, actions)
+        assert now == ["schedule 10", f"schedule 11*{state}", *rows[2:]], key
+    actions.press("u")
+    assert actions.message.startswith("There is no pause or resume to undo")
+    later = Changes(trigger_type="interval", trigger_config={"hours": 30})
+    room.scheduler.edit(OPERATOR, schedules[1].definition.public_id, later)
+    assert rows_of_next(room, actions)[1] == "schedule 11*", "it fires last now, and is selected"
+    actions.press("p")
+    actions.press(DOWN)
+    assert rows_of_next(room, actions)[1:3] == ["schedule 11 paused", "schedule 12*"], "p can still resume it"
+    actions.press("u")
+    assert rows_of_next(room, actions)[1] == "schedule 11", "not selected, so that it goes where it belongs"
+    assert "schedule 11" not in rows_of_next(room, actions)
+    room.scheduler.delete(OPERATOR, schedules[2])
+    assert not any("*" in row for row in rows_of_next(room, actions)), "no other row takes its place"
+    actions.press("p")
+    assert actions.message == "Select a row first, with the arrow keys."
+    actions.press(DOWN)
+    assert rows_of_next(room, actions)[:3] == ["schedule 10", "schedule 13", "schedule 14*"]
+
+
+def test_an_undone_resume_pauses_as_before(room: App) -> None:
+    schedule = room.scheduler.create(OPERATOR, NewSchedule("job", "greet", "interval", {"hours": 2}, {"task": "echo"}))
+    until = Instant(room.clock.now() + HOUR)
+    room.scheduler.pause(OPERATOR, schedule, until=until, note="holiday")
+    actions = Actions(room)
+    actions.choose([TopRow(schedule.definition.id, None, ())])
+    for key in (DOWN, "p", "u"):
+        actions.press(key)
+    assert actions.message == "Paused greet again."
+    [now] = room.store.search(ScheduleQuery()).items
+    assert (now.progress.state, now.definition.resume_at, now.progress.note) == ("paused", until, "holiday")
+
+
+def test_top_on_a_terminal_toggles_undoes_filters_and_helps(cli: Cli, tmp_path: Path, room: App) -> None:
+    for number in range(212):
+        name = f"{'Ping' if number % 100 == 7 else 'Resize'} {number}"
+        create(room.store, every(HOUR + number * MINUTE, room.clock.now(), name=name))  # type: ignore[arg-type]
+
+    def paused() -> list[str]:
+        return [each["name"] for each in cli("list", "--status", "paused", "--json").document["schedules"]]
+
+    with on_terminal("top", "--interval", "0.2", "--db", "my.db", folder=tmp_path, columns=110, lines=70) as terminal:
+        terminal.until("(50 of 212)")
+        terminal.until("/ filter")
+        terminal.type("jj")
+        terminal.type("p")
+        terminal.until("Paused Resize 1 (owner ada); u undoes it.")
+        assert paused() == ["Resize 1"]
+        terminal.type("p")
+        terminal.until("Resumed Resize 1 (owner ada); u undoes it.")
+        assert paused() == []
+        terminal.type("pju")
+        terminal.until("Resumed Resize 1 (owner ada) again.")
+        assert paused() == []
+        terminal.type("?")
+        terminal.until("Undo the last pause or resume")
+        terminal.type("?/pingx\x7f")
+        terminal.until("/ping▏")
+        terminal.until("Ping 107")
+        terminal.type("\r")
+        terminal.until("Filter: ping (esc clears)")
+        terminal.type("kkp")  # the first one, then the last one, which was far beyond the rows that are read
+        terminal.until("Paused Ping 207 (owner ada); u undoes it.")
+        terminal.type("\x1b")
+        terminal.until("of 212)")
+        terminal.until("Resize 3")
+        terminal.type("q")
+        terminal.rest()
+    assert terminal.process.returncode == 0
+    assert paused() == ["Ping 207"]
 
 
 def test_columns_of_tail_stay_where_they_are(cli: Cli, tmp_path: Path) -> None:

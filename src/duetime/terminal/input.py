@@ -108,8 +108,11 @@ def _required(answer: str) -> str | None:
 
 # Single keys, read without Enter. Without a terminal, or one that supports modes, there are none.
 
-UP, DOWN, ENTER, ESCAPE = "up", "down", "enter", "escape"
-_NAMED = {"\x1b[A": UP, "\x1bOA": UP, "\x1b[B": DOWN, "\x1bOB": DOWN, "\r": ENTER, "\n": ENTER, "\x1b": ESCAPE}
+UP, DOWN, ENTER, ESCAPE, BACKSPACE = "up", "down", "enter", "escape", "backspace"
+_NAMED = {
+    "\x1b[A": UP, "\x1bOA": UP, "\x1b[B": DOWN, "\x1bOB": DOWN, "\r": ENTER, "\n": ENTER, "\x1b": ESCAPE,
+    "\x7f": BACKSPACE, "\b": BACKSPACE,
+}  # fmt: skip
 _KEY = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)
 
 

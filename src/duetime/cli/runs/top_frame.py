@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetime.engine.clock import Instant
+from duetime.engine.errors import NotFound
 from duetime.engine.model import ScheduleId, WorkerId
 from duetime.service.lookup import short_id
 from duetime.service.operations.dead_letters import ListDeadLetters, dead_letters
 from duetime.service.operations.history import History, history, next_attempt
+from duetime.service.operations.schedules import Show, show
 from duetime.service.operations.status import health, workers
-from duetime.service.operations.upcoming import coming
+from duetime.service.operations.upcoming import coming, count_coming
 from duetime.service.presenters import coming_shape, instant_view, reads_as, worker_shape
-from duetime.service.vocabulary import Health, Run, Schedule, WorkerRow, was_given_back
+from duetime.service.text import Count
+from duetime.service.vocabulary import Health, Run, Schedule, ScheduleState, WorkerRow, was_given_back
 from duetime.service.workers import is_alive, kinds_taken
 from duetime.terminal import output
 from duetime.terminal.context import Application
@@ -34,6 +38,12 @@ class TopRow(NamedTuple):
     """What the keys act on; None for a worker."""
     run: Run | None
     cells: Sequence[object]
+    is_paused: bool = False
+
+    @property
+    def key(self) -> tuple[ScheduleId | None, object]:
+        """What stays the same when the row is read again."""
+        return self.schedule, None if self.run is None else self.run.id
 
 
 class Part(NamedTuple):
@@ -43,7 +53,7 @@ class Part(NamedTuple):
     columns: Sequence[str]
     """Headings after the first one, which is the title."""
     rows: Sequence[TopRow]
-    total: int
+    total: Count
     style: str = "bold cyan"
     spare: Sequence[str] = ("KIND",)
     """Columns that a narrow screen leaves out."""
@@ -63,16 +73,28 @@ class Frame(NamedTuple):
     next: Sequence[Schedule]
     failed: Sequence[Run]
     failed_total: int
+    totals: Mapping[str, Count]
+    """How many there are of what is cut to `MOST`."""
 
 
-def frame_of(app: Application) -> Frame:
-    call, now = app.call, app.call.now
+def frame_of(app: Application, text: str = "", places: Mapping[ScheduleId, int] | None = None) -> Frame:
+    """Read the store. `text` is a part of the name, or of the error of a run, of all that is read; `places` are the
+    rows of schedules that keep their place among the next ones, even while they are paused."""
+    call, now, exact = app.call, app.call.now, dict[str, bool]()
 
     def runs(status: str, limit: int = _LOOKED_AT) -> list[Run]:
-        return history(call, History(status=status, limit=limit, count_to=0)).value.items
+        items = history(call, History(status=status, limit=limit, count_to=0)).value.items
+        exact[status] = len(items) < limit
+        return [run for run in items if _has(text, run.name, run.error)]
 
     running, pending = runs("running", 1000), runs("pending")
-    dead = dead_letters(call, ListDeadLetters(limit=MOST)).value
+    retrying = [run for run in pending if run.attempt and run.error]
+    waiting = sorted([*runs("waiting"), *filter(was_given_back, pending)], key=lambda run: run.due)
+    schedules, total = _coming(app, text, places or {})
+    totals = {"RUNNING": Count(len(running), exact["running"]), "NEXT": total}
+    totals["RETRYING"] = Count(len(retrying), exact["pending"])
+    totals["WAITING"] = Count(len(waiting), exact["waiting"] and exact["pending"])
+    dead = dead_letters(call, ListDeadLetters(limit=MOST, text=text)).value
     return Frame(
         now=now,
         zone=call.zone,
@@ -81,12 +103,39 @@ def frame_of(app: Application) -> Frame:
         workers=sorted(workers(call).value, key=lambda worker: (not is_alive(worker, now), worker.id)),
         running=sorted(running, key=lambda run: run.started or now)[:MOST],
         held=Counter(run.worker for run in running),
-        retrying=[(run, next_attempt(call, run)) for run in pending if run.attempt and run.error][:MOST],
-        waiting=sorted([*runs("waiting"), *filter(was_given_back, pending)], key=lambda run: run.due)[:MOST],
-        next=coming(call, MOST),
+        retrying=[(run, next_attempt(call, run)) for run in retrying[:MOST]],
+        waiting=waiting[:MOST],
+        next=schedules,
         failed=sorted(dead.items, key=lambda run: run.finished or run.due, reverse=True),
         failed_total=dead.total,
+        totals=totals,
     )
+
+
+def _has(text: str, *parts: str | None) -> bool:
+    return any(text.lower() in (part or "").lower() for part in parts)
+
+
+def _coming(app: Application, text: str, places: Mapping[ScheduleId, int]) -> tuple[list[Schedule], Count]:
+    """Return the schedules that fire next, with those in `places` where they were, and how many there are."""
+    schedules = coming(app.call, MOST, text=text or None)
+    total = count_coming(app.call, text or None) if len(schedules) >= MOST else Count(len(schedules))
+    for id, place in sorted(places.items(), key=lambda each: each[1]):
+        schedule = schedule_now(app, id)
+        if schedule is None or schedule.progress.next is None or not _has(text, schedule.definition.name):
+            continue
+        schedules = [each for each in schedules if each.definition.id != id]
+        schedules.insert(place, schedule)
+        total = total._replace(number=total.number + (schedule.progress.state == ScheduleState.PAUSED))
+    return schedules[:MOST], total
+
+
+def schedule_now(app: Application, id: ScheduleId | None) -> Schedule | None:
+    """Return a schedule as it is now; None if there is none."""
+    if id is not None:
+        with suppress(NotFound):
+            return show(app.call, Show(schedule=id, deleted=True)).value
+    return None
 
 
 def frame_view(frame: Frame) -> dict[str, Any]:
@@ -128,7 +177,7 @@ def _workers(frame: Frame) -> Part:
         rows.append(TopRow(None, None, cells))
     nothing = "None, so nothing fires: start one with `duetime serve` or `duetime worker`."
     spare = ("LEASE", "SINCE", "LANES")
-    return Part("WORKERS", nothing, ["NAME", "BUSY WITH", *spare], rows, len(rows), spare=spare)
+    return Part("WORKERS", nothing, ["NAME", "BUSY WITH", *spare], rows, Count(len(rows)), spare=spare)
 
 
 def _running(frame: Frame) -> Part:
@@ -136,9 +185,8 @@ def _running(frame: Frame) -> Part:
         _row(run, [span(frame.now - (run.started or frame.now)), run.attempt, run.report or ""])
         for run in frame.running
     ]
-    return Part(
-        "RUNNING", "Nothing.", ["NAME", "KIND", "FOR", "TRY", "PROGRESS"], rows, len(rows), spare=("KIND", "TRY")
-    )
+    columns = ["NAME", "KIND", "FOR", "TRY", "PROGRESS"]
+    return Part("RUNNING", "Nothing.", columns, rows, frame.totals["RUNNING"], spare=("KIND", "TRY"))
 
 
 def _retrying(frame: Frame) -> Part:
@@ -147,12 +195,12 @@ def _retrying(frame: Frame) -> Part:
         for run, at in frame.retrying
     ]
     columns = ["NAME", "KIND", "NEXT TRY", "TRIED", "LAST ERROR"]
-    return Part("RETRYING", "", columns, rows, len(rows), "bold yellow", spare=("KIND", "TRIED"))
+    return Part("RETRYING", "", columns, rows, frame.totals["RETRYING"], "bold yellow", spare=("KIND", "TRIED"))
 
 
 def _waiting(frame: Frame) -> Part:
     rows = [_row(run, [relative(run.due, frame.now), _holder(run)]) for run in frame.waiting]
-    return Part("WAITING", "", ["NAME", "KIND", "DUE", "TAKEN OR HELD"], rows, len(rows))
+    return Part("WAITING", "", ["NAME", "KIND", "DUE", "TAKEN OR HELD"], rows, frame.totals["WAITING"])
 
 
 def _holder(run: Run) -> str:
@@ -173,10 +221,13 @@ def _next(frame: Frame) -> Part:
     rows = []
     for each, progress in frame.next:
         rule = reads_as(each.trigger).replace(f" ({frame.zone})", "")
-        due = ahead(progress.next, frame.now)
-        late = output.safe(due, "bold yellow" if due.startswith("overdue") else "")
-        rows.append(TopRow(each.id, None, [short_id(each), shortened(each.name), _kind(each.kind), late, rule]))
-    return Part("NEXT", "Nothing.", ["NAME", "KIND", "WHEN", "RULE"], rows, len(rows), spare=("KIND", "RULE"))
+        is_paused = progress.state == ScheduleState.PAUSED
+        due = "paused" if is_paused else ahead(progress.next, frame.now)
+        late = output.safe(due, "bold yellow" if is_paused or due.startswith("overdue") else "")
+        cells = [short_id(each), shortened(each.name), _kind(each.kind), late, rule]
+        rows.append(TopRow(each.id, None, cells, is_paused))
+    columns = ["NAME", "KIND", "WHEN", "RULE"]
+    return Part("NEXT", "Nothing.", columns, rows, frame.totals["NEXT"], spare=("KIND", "RULE"))
 
 
 def _failed(frame: Frame) -> Part:
@@ -184,4 +235,4 @@ def _failed(frame: Frame) -> Part:
         _row(run, [relative(run.finished or run.due, frame.now), output.safe(run.error or run.status, "red")])
         for run in frame.failed
     ]
-    return Part("FAILED", "Nothing.", ["NAME", "KIND", "WHEN", "ERROR"], rows, frame.failed_total, "bold red")
+    return Part("FAILED", "Nothing.", ["NAME", "KIND", "WHEN", "ERROR"], rows, Count(frame.failed_total), "bold red")

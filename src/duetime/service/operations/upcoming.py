@@ -31,6 +31,7 @@ from duetime.service.operations.declaration import (
 )
 from duetime.service.presenters import View, coming_shape, instant_view, moment_view
 from duetime.service.services import Call, pages_of
+from duetime.service.text import Count
 from duetime.service.warnings import ScheduleWarning
 
 MOST_READ = 2000
@@ -175,6 +176,12 @@ def coming(call: Call, limit: int, until: Instant | None = None, **filters: str 
     """Return the schedules that fire next, in the order of their next times, for pages and screens. `filters` are an
     owner, a kind, and a `text`, which is a part of the name."""
     return call.scheduler.coming(call.caller, until, limit, **filters)
+
+
+def count_coming(call: Call, text: str | None = None) -> Count:
+    """Return how many schedules will fire; with a `text`, those that have it in their name."""
+    page = call.scheduler.search(call.caller, ScheduleQuery(text=text, firing=True, limit=1))
+    return Count(page.total, page.total_exact)
 
 
 def _time(row: tuple[Instant, View]) -> Instant:
