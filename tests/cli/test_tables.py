@@ -152,17 +152,19 @@ def test_a_run_in_retry_says_when_it_is_tried_next(cli: Cli, tmp_path: Path) -> 
 def test_history_shows_every_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = build(Settings(db=str(tmp_path / "my.db"), timezone="UTC"), tasks=False)
     now = app.clock.now()
-    [made] = create(app.store, once(now, max_attempts=2, backoff=1))  # type: ignore[arg-type]
+    [made] = create(app.store, once(now, max_attempts=4, backoff=1))  # type: ignore[arg-type]
     hand = Hand(app.store, now=now)  # type: ignore[arg-type]
-    hand.record(hand.claim(now), now, Failed("the first time"))
-    later = now + HOUR
-    hand.record(hand.claim(later), later, Failed("the second time"))
+    for number, error in enumerate(("the first time", "the first time", "the third time", "the fourth time")):
+        later = now + number * HOUR
+        hand.record(hand.claim(later), later, Failed(error))
     paper = paper_of(120, monkeypatch)
     print_runs(app, runs_of(app.store, made.definition.id))  # type: ignore[arg-type]
     app.close()
     heading, *told = (line.split() for line in paper.getvalue().splitlines())
     assert heading[3] == "TRY"
     assert [line[-7:] for line in told] == [
-        ["0", "ms", "0", "ms", "the", "second", "time"],
-        ["failed", "1", "0", "ms", "the", "first", "time"],
+        ["0", "ms", "0", "ms", "the", "fourth", "time"],
+        ["failed", "3", "0", "ms", "the", "third", "time"],
+        ["failed", "2", "0", "ms", "the", "first", "time"],
+        ["failed", "1", "0", "ms", "the", "same", "error"],
     ]

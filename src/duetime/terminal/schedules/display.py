@@ -161,23 +161,23 @@ def _policy_text(stored: str) -> str:
 
 
 def print_runs(app: Application, runs: list[Run]) -> None:
-    zone = app.call.zone
-    rows: list[list[object]] = []
+    zone, rows = app.call.zone, list[list[object]]()
     for run in runs:
         text = "; ".join(filter(None, (outcome_text(run), retry_text(app, run))))
         took = "-" if run.started is None or run.finished is None else span(run.finished - run.started)
         attempts = earlier_attempts(app.call, run)
         first = first_start(run, attempts)
         late = "-" if first is None else span(first - run.due)
-        status = output.status_text(run.status)
+        status, above = output.status_text(run.status), run.error
         rows.append([run.id, status, output.local_time(run.due, zone), run.attempt or "-", took, late, text])
-        for attempt in attempts:
-            took = "-" if attempt.started is None else span(attempt.finished - attempt.started)
-            error = output.Styled(clean(attempt.error or ""), "dim")
-            rows.append(["", output.status_text(attempt.status), "", attempt.number, took, "", error])
+        for attempt in reversed(attempts):  # the latest first, like the runs
             if attempt.retried is not None:
                 by = f"by {clean(actor_view(attempt.actor) or 'unknown')}"
                 rows.append(["", "retried", output.local_time(attempt.retried, zone), "", "", "", by])
+            took = "-" if attempt.started is None else span(attempt.finished - attempt.started)
+            text = "the same error" if attempt.error and attempt.error == above else clean(attempt.error or "")
+            status, above = output.status_text(attempt.status), attempt.error
+            rows.append(["", status, "", attempt.number, took, "", output.Styled(text, "dim")])
     headings = ["RUN", "STATUS", "DUE", "TRY", "TOOK", "LATE", "RESULT OR ERROR"]
     output.table(headings, rows, whole=3, fold=True, spare={"LATE": 24})
 
