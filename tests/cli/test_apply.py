@@ -101,6 +101,19 @@ def test_what_is_exported_changes_nothing(cli: Cli, file: Path, monkeypatch: pyt
     assert own.code == 0 and "id =" not in Path("schedules.toml").read_text()
 
 
+def test_what_is_exported_fires_at_the_same_times_where_another_zone_is_usual(
+    cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUETIME_TIMEZONE", "Europe/Berlin")
+    file.write_text('[jobs.morning]\ntask = "echo"\nargs = ["x"]\nwhen = "every day at 06:30"\n')
+    assert cli("apply", str(file), "--yes").code == 0
+    assert cli("export", "--format", "toml", "-o", "out.toml").code == 0
+    monkeypatch.setenv("DUETIME_TIMEZONE", "America/New_York")
+    assert cli("apply", "out.toml", "--yes", "--db", "other.db").code == 0
+    (row,) = cli("list", "--db", "other.db", "--json").document["schedules"]
+    assert row["trigger"]["timezone"] == "Europe/Berlin"
+
+
 def test_an_edit_of_what_a_file_declares_is_warned_about(cli: Cli, file: Path) -> None:
     cli("apply", "schedules.toml", "--yes")
     edited = cli("job", "edit", "backup", "--timeout", "9m")

@@ -108,6 +108,19 @@ def listed(duetime: Duetime, page: Page, served: Served, group: str) -> list[str
 # -- rows that stay in place ----------------------------------------------------------------------------------------
 
 
+def test_going_back_selects_no_other_rows(page: Page, served: Served, duetime: Duetime) -> None:
+    """A browser restores what was typed by its place on the page, where another row may be by then."""
+    ids = listed(duetime, page, served, "back")
+    page.locator(f"#rows input[value='{ids[1]}']").check()
+    names(page).nth(1).click()
+    page.wait_for_url("**/schedules/**")
+    duetime.cancel(ids[0])
+    page.go_back()
+    expect(names(page)).to_have_count(4)
+    checked = page.locator("#rows input:checked").evaluate_all("boxes => boxes.map(each => each.value)")
+    assert set(checked) <= {ids[1]}
+
+
 def test_no_row_moves_under_the_pointer(page: Page, served: Served, duetime: Duetime) -> None:
     ids = listed(duetime, page, served, "Pointed")
     names(page).nth(3).hover()

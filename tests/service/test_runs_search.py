@@ -197,6 +197,8 @@ def test_all_that_match_are_retried(office: Office) -> None:
     office.settle()
     assert len(dealt.done) == 3 and office.counts() == {"completed": "5"}
     assert plan_runs(office.call, request) == []
+    for action in ("retry", "stop", "resolve"):
+        assert plan_runs(office.call, ChangeRuns(action=action, ids=dealt.done)) == [], "they have completed by now"
 
 
 def test_what_was_resolved_or_cancelled_is_not_retried_by_chance(office: Office) -> None:

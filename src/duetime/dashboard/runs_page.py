@@ -163,7 +163,7 @@ def change_matching(request: PageRequest, form: Form) -> Response:
     change = ChangeRuns(**fields, action=action, ids=None if matching else ids, every_run=every_run)
     planned = plan_runs(request.reader, change)
     number = sum(each.number for each in planned)
-    if not number:
+    if matching and not number:
         return request.redirect("/runs", **back, did="none")
     is_asked = matching or (number > 1 and action != "resolve")
     if is_asked and form.get("sure") != str(number):  # by now, others may match

@@ -124,7 +124,8 @@ def _has_null(value: Any) -> bool:
 def _times_of(call: Call, definition: Definition, paths: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """Yield ways to say when, the most readable ones first; the last one always fits."""
     shape = trigger_shape(definition.trigger)
-    zoned = {} if shape.get("timezone") == call.services.zone else {"timezone": shape.get("timezone")}
+    is_usual = shape["type"] in ("after", "event") and shape.get("timezone") == call.services.zone
+    zoned = {} if is_usual else {"timezone": shape.get("timezone")}  # the file may be applied where another is usual
     if shape["type"] == "after":
         every = f" at most every {shape['at_most_every']} seconds" if "at_most_every" in shape else ""
         yield {"after": f"{paths.get(shape['schedule'], shape['schedule'])} {shape['outcome']}{every}", **zoned}

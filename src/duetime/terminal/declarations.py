@@ -169,7 +169,7 @@ def _value(text: str, type_: Any, parameter: Parameter, *_: Any) -> Any:
 
 class CommandSet:
     """The commands of a module: a single one, or those of a group, which has a summary and examples; `usual` is the
-    command of it that is meant where only options are given."""
+    command of it that is meant where none is named."""
 
     def __init__(self, summary: str | None = None, examples: str = "", usual: str = "") -> None:
         self.summary, self.examples, self.usual = summary, examples, usual

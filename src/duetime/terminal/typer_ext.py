@@ -92,11 +92,11 @@ _MEANT = {
 
 class PlainGroup(TyperGroup):
     usual: ClassVar[str] = ""
-    """The command that is meant where only options are given, if there is one."""
+    """The command that is meant where none is named, if there is one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        is_option = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names
-        return super().parse_args(ctx, [self.usual, *args] if self.usual and is_option else args)
+        is_named = bool(args) and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, [self.usual, *args] if self.usual and not is_named else args)
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _plain(super().get_params(ctx))

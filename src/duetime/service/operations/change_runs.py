@@ -22,6 +22,9 @@ RunAction = Literal["retry", "stop", "resolve"]
 _IN_TURN: Final = (RunStatus.QUEUED, RunStatus.PENDING, RunStatus.WAITING, RunStatus.RUNNING)
 """The statuses that can be stopped. Queued runs come first, because the end of an active run starts the next of
 them."""
+_CHANGEABLE: Final = {
+    "retry": (RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED), "stop": _IN_TURN, "resolve": DISMISSABLE,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +44,9 @@ def plan_runs(call: Call, request: ChangeRuns) -> list[PlannedRetry]:
     """Return what a change concerns, by schedule; the one with the most comes first. Who may not make the change is
     refused, before anybody confirms it."""
     _check_scope(call, request.action)
-    return plan_change(call, _chosen(call, request), request.action, every_run=_is_every_run(request))
+    chosen, statuses = _chosen(call, request), _CHANGEABLE[request.action]
+    fitting = (([run for run in runs if run.status in statuses], part) for runs, part in chosen)
+    return plan_change(call, fitting, request.action, every_run=_is_every_run(request))
 
 
 def change_runs(call: Call, request: ChangeRuns) -> Answer[Dealt]:

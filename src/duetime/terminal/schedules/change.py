@@ -163,13 +163,14 @@ def change_one(target: NamedSchedule, action: str, *, yes: bool = True, **option
     short = short_id(definition)
     verb = _ALREADY.get(request.action, verb) if changed.already else verb
     text = f"{verb} {short}  {clean(name_of(definition))}"
-    text += f"\nnote   {clean(changed.followers)}\n" if changed.followers else ""
+    followers = f"\nnote   {clean(changed.followers)}" if changed.followers else ""
     if request.action == "delete":
         back = "" if options.get("forever") else f" Bring it back within a day: {again(app, 'restore', short)}"
         still = f"Its runs can still be read: {again(app, 'history', short)}{back}"
-        text = f"{text}. {still}" if is_stored(definition) else text
+        text = (f"{text}. {still}" if is_stored(definition) else text) + followers
         output.print_result(json_, {"id": changed.id, "deleted": True, **changed.facts()}, text)
         return
+    text += followers
     zone, now = app.scheduler.zone, app.clock.now()
     document = schedule_document(changed.schedule, zone)
     document |= {name: value for name, value in changed.facts().items() if name != "falls_into_pause"}
