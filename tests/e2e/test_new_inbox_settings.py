@@ -154,6 +154,8 @@ def test_messages_and_prompts_are_dealt_with(page: Page, served: Served) -> None
         duetime.prompt("Look at the *build*", at="now")
     page.goto(address(served, "/inbox"))
     message = page.locator(".message", has_text="Deploy done")
+    expect(message.locator(".gist")).to_contain_text("Deploy done")
+    message.locator("summary").first.click()
     expect(message.locator("strong", has_text="Deploy done")).to_be_visible()
     expect(message.get_by_text("Urgent")).to_be_visible()
     prompt = page.locator(".prompt", has_text="Look at the")
@@ -166,7 +168,7 @@ def test_messages_and_prompts_are_dealt_with(page: Page, served: Served) -> None
     prompt.get_by_label("Answer").fill("It is green.")
     with Duetime(str(served.folder / "my.db")) as duetime:
         duetime.notify("Another message", topic="deploys", at="now")
-    expect(page.get_by_text("Another message")).to_be_visible()
+    expect(page.locator(".gist", has_text="Another message")).to_be_visible()
     expect(prompt.get_by_label("Answer")).to_have_value("It is green.")
     prompt.get_by_role("button", name="Send answer").click()
     expect(page.get_by_role("status").first).to_contain_text("Answered.")

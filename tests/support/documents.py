@@ -12,8 +12,8 @@ In a `console` block, what is shown below a command has to come:
     Stopped; everything is recorded.
 
 Lines that are not shown may come in between. The shell stands in a scratch folder that looks like a fresh clone whose
-set-up is done, with a data folder, a home and a port of its own. A block that begins with `# name.py` or `# name.toml`
-is saved there under that name. A block is not run if `<!-- not run: REASON -->` stands above it.
+set-up is done, with a data folder, a home and a port of its own. A block that begins with `# name.py` or `# name.toml`,
+except for settings, is saved there under that name. A block is not run if `<!-- not run: REASON -->` stands above it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _CLOCK = SystemClock()
 _LOOKS = re.compile(r"duetime (inbox|doctor|\w+ (list|history|show|take))\b|curl -s ")
 """Commands that change nothing until they show something, so that they can be asked again."""
 _INTERRUPT = "^C"
-_NAMED = re.compile(r"# (\w+\.(?:py|toml))\n")
+_NAMED = re.compile(r"# (\w+\.py|(?!duetime\.)\w+\.toml)\n")
 _BLOCK = re.compile(r"^(?:<!-- not run: (.+?) -->\n)?^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
