@@ -7,11 +7,12 @@ have to step in, for what is escaped is no markup; and no page may hold an eleme
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, TimeoutError, expect
 
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
@@ -165,12 +166,14 @@ def test_what_arrives_live_is_text_as_well(browser: Browser, there: Site) -> Non
         expect(page.locator("#pulse")).to_have_text("Live")
         for number in range(0, len(PAYLOADS), 40):
             mark = f"live {number} "
-            create(
-                there,
-                "local",
-                NewSchedule(
-                    "job", mark + PAYLOADS[number][:150], "once", {"run_at": "now"}, {"task": "tell", "args": ["x"]}
-                ),
-            )
-            page.locator("#latest").get_by_text(mark).wait_for()
+            job = {"task": "tell", "args": ["x"]}
+            for _ in range(5):  # others that run at the same time may push it out of the latest ones
+                create(
+                    there, "local", NewSchedule("job", mark + PAYLOADS[number][:150], "once", {"run_at": "now"}, job)
+                )
+                with suppress(TimeoutError):
+                    page.locator("#latest").get_by_text(mark).first.wait_for(timeout=8000)
+                    break
+            else:
+                pytest.fail(f"{mark} did not arrive")
             assert page.evaluate(FOUND) == []
