@@ -344,6 +344,7 @@ def test_the_palette_puts_first_what_is_meant(page: Page, served: Served) -> Non
 def test_the_actions_of_a_page_come_first(page: Page, served: Served) -> None:
     page.goto(address(served, "/schedules?text=nightly"))
     names(page).first.click()
+    page.wait_for_url("**/schedules/job_*")  # and until its scripts have loaded, which take the key
     page.keyboard.press("Control+k")
     palette = page.get_by_role("dialog", name="Command palette")
     expect(palette.get_by_role("option").first).to_have_text("Pause")
