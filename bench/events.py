@@ -59,7 +59,7 @@ def measure_events(seconds: float, per_minute: int = PER_MINUTE, schedules: int 
         url = f"sqlite:///{Path(folder) / 'bench.db'}"
         if schedules:
             _fill(url, schedules)
-        with serving("", "--db", url) as server:
+        with serving(f"max_schedules = {schedules + 10 * LISTENERS}\n", "--db", url) as server:
             with multiprocessing.get_context("spawn").Pool(1) as pool:
                 answers, took = pool.apply(_send_for, (server.port, server.token(OWNER), seconds, per_minute))
             starts = _starts(url, len(answers))

@@ -34,6 +34,8 @@ PAGES: Final = (
     "/schedules?order=name",
     "/schedules/job_7",
     "/schedules/job_7/edit",
+    "/runs",
+    "/runs?status=failed",
     "/runs/7",
     "/timeline",
     "/timeline?span=week",
