@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from bench.serve import Client
 from duetime.app import open_store
-from duetime.engine.clock import SECOND
+from duetime.engine.clock import HOUR, SECOND, SystemClock
 from duetime.engine.store import RunQuery
 from scorecard.serving import serving
 
@@ -59,7 +59,8 @@ def measure_events(seconds: float, per_minute: int = PER_MINUTE, schedules: int 
         url = f"sqlite:///{Path(folder) / 'bench.db'}"
         if schedules:
             _fill(url, schedules)
-        with serving(f"max_schedules = {schedules + 10 * LISTENERS}\n", "--db", url) as server:
+        limits = f"max_schedules = {schedules + LISTENERS}\nmax_stored_bytes = {1 << 40}\n"
+        with serving(limits, "--db", url) as server:
             with multiprocessing.get_context("spawn").Pool(1) as pool:
                 answers, took = pool.apply(_send_for, (server.port, server.token(OWNER), seconds, per_minute))
             starts = _starts(url, len(answers))
@@ -73,8 +74,9 @@ def _fill(url: str, number: int) -> None:
 
     store = open_store(url)
     store.migrate()
+    now = SystemClock().now()
     for begin in range(0, number, 10_000):
-        create(store, *(every(owner=OWNER, period=3600 * SECOND) for _ in range(min(10_000, number - begin))))  # type: ignore[arg-type]
+        create(store, *(every(HOUR, now, owner=OWNER) for _ in range(min(10_000, number - begin))))
     store.close()
 
 
