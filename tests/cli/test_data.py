@@ -99,6 +99,20 @@ def test_a_store_of_an_older_schema_is_shown_and_brought_up_to_date(cli: Cli, tm
     assert cli("db", "status", "--db", "old.db").code == 0
 
 
+def test_a_store_of_a_newer_schema_is_used_if_that_says_so(cli: Cli) -> None:
+    assert cli(*ADD, "--db", "new.db").code == 0
+    with closing(apsw.Connection("new.db")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    newer = cli("db", "status", "--db", "new.db")
+    assert cli("job", "list", "--db", "new.db").code == 0
+    assert newer.code == 0 and "it may go on using it" in newer.out
+    with closing(apsw.Connection("new.db")) as connection:
+        connection.execute("UPDATE meta SET value = 99 WHERE key = 'floor'")
+    too_new = cli("db", "status", "--db", "new.db")
+    assert too_new.code == 1 and "must not use it: install a newer one" in too_new.out
+    assert cli("job", "list", "--db", "new.db").code == 5
+
+
 def test_db_makes_no_store(cli: Cli, tmp_path: Path) -> None:
     for verb in ("status", "migrate", "prune"):
         assert cli("db", verb, "--db", "nothing.db").code == 5

@@ -220,6 +220,13 @@ def test_not_ready_with_another_schema(api: Api, monkeypatch: pytest.MonkeyPatch
     assert "this program knows 1" in reply.json()["checks"]["schema"]
 
 
+def test_ready_beside_a_newer_schema_that_lets_older_code_write(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, the first node that is upgraded would take all others out of the load balancer."""
+    api.simulation.worker.beat()
+    monkeypatch.setattr(api.room.store, "schema", lambda: api.room.store.known_schema + 1)
+    assert api.http.get("/readyz").status_code == 200
+
+
 def test_not_ready_while_the_worker_of_this_process_completes_no_exchange(api: Api) -> None:
     api.room.exchange_age.completed()
     api.simulation.worker.beat()

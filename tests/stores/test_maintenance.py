@@ -103,11 +103,19 @@ def test_several_may_migrate_at_once(opener: Opener) -> None:
     assert schema_of(stores[0]) == stores[0].known_schema
 
 
-def test_a_newer_schema_is_refused(opener: Opener, store: BaseStore) -> None:
+def test_a_newer_schema_is_used_above_its_floor_and_refused_below_it(opener: Opener, store: BaseStore) -> None:
     create(store, once())
     set_schema(store, 99)
-    with pytest.raises(StoreUnusable, match=r"schema 99.* install a newer Duetime"):
+    older = opener()
+    older.migrate()
+    assert schema_of(older) == 99, "it changes nothing"
+    assert older.fits(99)
+    create(older, once())
+    assert len(Hand(older).claim(T0)) == 2
+    write(store, "UPDATE meta SET value = 98 WHERE key = 'floor'")
+    with pytest.raises(StoreUnusable, match=r"schema 99.* knows schema 98.* install a newer Duetime"):
         opener().migrate()
+    assert not older.fits(99) and not older.fits(older.known_schema - 1)
     set_schema(store, 1)
 
 

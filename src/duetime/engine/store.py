@@ -235,7 +235,7 @@ class Store(Remotes, Revocations, Publication, Figures, Incidents, Hooks, Events
         """Tell the observer, if there is one, about runs after their commit. Its errors are logged."""
 
     def migrate(self) -> None:
-        """* Upgrade the schema to this code's version; refuse one that is newer."""
+        """* Upgrade the schema to this code's version; refuse a newer one that code of this age must not write to."""
 
     def create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}

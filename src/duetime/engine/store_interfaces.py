@@ -237,6 +237,9 @@ class Figures(Protocol):
     def schema(self) -> int:
         """Return the store's schema version, which may be newer than what this code knows."""
 
+    def fits(self, schema: int) -> bool:
+        """Return whether this code may use the store: it has this code's schema, or a newer one that says so."""
+
     def public_ids(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, str]:
         """Return the public ids of schedules, including deleted ones as long as their runs are kept."""
 

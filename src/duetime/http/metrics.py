@@ -222,6 +222,7 @@ def check_readiness(scheduler: Scheduler, age: ExchangeAge) -> dict[str, str]:
     store = scheduler.store
     try:
         schema, workers = store.schema(), store.workers()
+        fits = store.fits(schema)
     except DuetimeError:
         unknown = "not known while the store cannot be reached"
         return {"store": "cannot be reached", "schema": unknown, "worker": unknown, "exchange": _exchange(age)}
@@ -230,7 +231,7 @@ def check_readiness(scheduler: Scheduler, age: ExchangeAge) -> dict[str, str]:
     lives = any(is_alive(worker, now) for worker in workers)
     return {
         "store": OK,
-        "schema": OK if schema == known else other,
+        "schema": OK if fits else other,
         "worker": OK if lives else "no worker is running: start `duetime serve` or `duetime worker`",
         "exchange": _exchange(age),
     }

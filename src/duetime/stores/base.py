@@ -350,6 +350,10 @@ class BaseStore(ReadsMixin, EventsMixin, HooksMixin, RunLogsMixin, Store, ABC):
         self._forget_workers()
         return worker
 
+    def fits(self, schema: int) -> bool:
+        known = self.known_schema
+        return schema == known or schema > known >= int(self._named("floor")[0][0])
+
     def probe(self) -> None:
         with self._write():
             pass

@@ -16,7 +16,7 @@ from typing import Any, Final
 from duetime.engine.clock import DAY
 from duetime.engine.clock import NEVER as NO_TIME
 from duetime.engine.encoding import clean_text
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import InvalidInput, StoreUnusable
 from duetime.engine.model import Attempt, Definition, Progress, Run, Schedule, ScheduleState, WorkerRow, lane_of
 from duetime.engine.policy.options import checked_tag
 from duetime.engine.store import ScheduleQuery
@@ -66,6 +66,15 @@ def _read_queries(file: Path) -> dict[str, str]:
         lines = [line for line in body.strip().splitlines() if not line.startswith("--")]
         queries[name] = whole_rows("\n".join(lines))
     return queries
+
+
+def check_floor(place: str, schema: int, floor: int, known: int) -> None:
+    """Refuse a store that is newer than this code, unless its schema says that code of this age may still write."""
+    if floor > known:
+        raise StoreUnusable(
+            f"{place} has schema {schema}, which needs a Duetime that knows schema {floor}, and this Duetime knows"
+            f" {known}: install a newer Duetime"
+        )
 
 
 def load_migrations(dialect: str) -> list[tuple[int, str]]:

@@ -37,8 +37,9 @@ def status(db: Db = None, json_: Json = False) -> None:
     now = SystemClock().now()
     with _store(db) as store:
         schema, known = _schema(store), store.known_schema
-        health = store.health(now) if schema == known else None
-        view: dict[str, Any] = {"store": store.url, "schema": schema, "known_schema": known, "fits": schema == known}
+        fits = bool(schema) and store.fits(schema)
+        health = store.health(now) if fits else None
+        view: dict[str, Any] = {"store": store.url, "schema": schema, "known_schema": known, "fits": fits}
         view["bytes"] = _size(store.url)
         held = [] if health is None else _given_back(store)
     if health is not None:
@@ -48,7 +49,7 @@ def status(db: Db = None, json_: Json = False) -> None:
         output.print_json(view)
     else:
         facts = [("store", f"{view.get('engine') or ''} {view['store']}".strip())]
-        facts += [("schema", f"{schema}, {_fitting(schema, known)}")]
+        facts += [("schema", f"{schema}, {_fitting(schema, known, fits)}")]
         if view["bytes"] is not None:
             facts += [("size", f"{view['bytes'] / 1_000_000:.1f} MB")]
         if health is not None:
@@ -61,7 +62,7 @@ def status(db: Db = None, json_: Json = False) -> None:
                 reason = masked(held[0].error)
                 facts += [("waiting", f"{plural(len(held), 'run')}, such as {clean(held[0].name)}: {clean(reason)}")]
         output.facts(facts)
-    if schema != known:
+    if not fits:
         raise Exit(FAILED)
 
 
@@ -79,11 +80,12 @@ def _schema(store: Store) -> int:
         return 0
 
 
-def _fitting(schema: int, known: int) -> str:
+def _fitting(schema: int, known: int, fits: bool) -> str:
     if schema == known:
         return "up to date"
     if schema > known:
-        return f"which is newer than this Duetime knows ({known}): install a newer one"
+        may = "and it may go on using it" if fits else "which must not use it"
+        return f"newer than this Duetime knows ({known}), {may}: install a newer one"
     return f"and this Duetime has {known}: {program('db', 'migrate')} brings it up to date"
 
 

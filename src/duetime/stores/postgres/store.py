@@ -29,7 +29,7 @@ from duetime.stores.postgres.connections import (
     translated,
 )
 from duetime.stores.postgres.transaction import SQL, PostgresTransaction, parameters_of
-from duetime.stores.search import load_migrations
+from duetime.stores.search import check_floor, load_migrations
 from duetime.stores.transaction import NeedsDecision, Taken, Transaction
 
 
@@ -124,9 +124,8 @@ def bring_up(connection: Connection) -> None:
         _have_schema(connection)
         version = _version(connection)
         if version > KNOWN_SCHEMA:
-            raise StoreUnusable(
-                f"this database has schema {version}, and this Duetime knows {KNOWN_SCHEMA}: install a newer Duetime"
-            )
+            [(floor,)] = connection.execute(SQL["floor"]).fetchall()
+            check_floor("this database", version, int(floor), KNOWN_SCHEMA)
         for number, script in MIGRATIONS:
             if number > version:
                 connection.execute(script.encode())

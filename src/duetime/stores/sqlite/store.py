@@ -21,7 +21,7 @@ from duetime.engine.store import Health
 from duetime.stores.base import BaseStore
 from duetime.stores.byte_limits import MAX_TOTAL_AGE, size_of
 from duetime.stores.create import CreateRequest, NotAtOnce, counted_between
-from duetime.stores.search import load_migrations, load_queries
+from duetime.stores.search import check_floor, load_migrations, load_queries
 from duetime.stores.sqlite.error_translation import translated
 from duetime.stores.sqlite.store_file import Inode, guard, inode, make_private
 from duetime.stores.sqlite.transaction import SqliteTransaction, insert_statement
@@ -163,9 +163,8 @@ class SqliteStore(BaseStore):
         version = self._writer.pragma("user_version")
         known = self.known_schema
         if version > known:
-            raise StoreUnusable(
-                f"{self.path} has schema {version}, and this Duetime knows {known}: install a newer Duetime"
-            )
+            [(floor,)] = self._writer.execute(SQL["floor"])
+            check_floor(self.path, version, int(floor), known)
         if version == 0 and self._writer.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
             raise StoreUnusable(f"{self.path} is a database of another program; choose another file")
         for number, script in self._migrations:
