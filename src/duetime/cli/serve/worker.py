@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from duetime.app import App, build
@@ -108,6 +109,9 @@ Verbose = Annotated[bool, option("--verbose", "Log the whole traceback of a fail
 NoWait = Annotated[
     bool, option("--no-wait", "Fail if the store cannot be reached at the start, instead of waiting for it.")
 ]
+Drain = Annotated[
+    bool, option("--drain", "When told to stop, wait for running work as long as it takes, not as `drain` says.")
+]
 Quiet = Annotated[bool, option("--quiet", "Print nothing but warnings and failures.")]
 
 _RETRY = 1.0
@@ -126,15 +130,19 @@ def worker(
     verbose: Verbose = False,
     quiet: Quiet = False,
     no_wait: NoWait = False,
+    drain: Drain = False,
     json_: Json = False,
 ) -> None:
-    """Run what is due, without a server. Ctrl-C waits for running work and stops; a second Ctrl-C stops at once."""
+    """Run what is due, without a server. Ctrl-C or SIGTERM waits for running work and stops; a second one stops at
+    once."""
     flags = {"db": db, "tasks": tuple(tasks) if tasks else None, "threads": threads, "lease": lease}
     settings = settings_for(flags)
     if demo:
         settings = demo_settings(settings, db)
     elif tasks is None:  # who names a task module means the current folder
         settings = leave_folder(settings)
+    if drain:
+        settings = replace(settings, drain=threading.TIMEOUT_MAX)
     with closing(build_when_reachable(settings, wait=not no_wait)) as app:
         log_to(LOG if demo else None, verbose=verbose, live=live)
         raise Exit(work_until_stopped(app, demo=demo, live=live, quiet=quiet, json_=json_))
@@ -196,7 +204,7 @@ def work_until_stopped(
                     break
                 if stream is not None:
                     stream.refresh()
-            left = drain(engine, http, app.settings, stream, silent=json_ or quiet)
+            left = drain_engine(engine, http, app.settings, stream, silent=json_ or quiet)
         except StoppedAtOnce:
             leave_at_once(engine, stream)
         except BaseException:
@@ -209,7 +217,9 @@ def work_until_stopped(
     return FAILED if left else OK
 
 
-def drain(engine: Engine, http: HttpServer | None, settings: Settings, stream: Stream | None, *, silent: bool) -> int:
+def drain_engine(
+    engine: Engine, http: HttpServer | None, settings: Settings, stream: Stream | None, *, silent: bool
+) -> int:
     """Stop the server, and the worker once its runs have ended or their time is up; return how many runs are left."""
     if http is not None:
         http.ask_to_stop()
@@ -217,7 +227,8 @@ def drain(engine: Engine, http: HttpServer | None, settings: Settings, stream: S
     if stream is not None:
         stream.close()
     if not silent:
-        waiting = f", waiting at most {settings.drain:g} s for {', '.join(held[:5])}" if held else ""
+        most = "" if settings.drain == threading.TIMEOUT_MAX else f" at most {settings.drain:g} s"
+        waiting = f", waiting{most} for {', '.join(held[:5])}" if held else ""
         more = f" and {len(held) - 5} more" if len(held) > 5 else ""
         print(f"Stopping{waiting}{more} ...", flush=True)
     left = engine.stop(settings.drain)
