@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import select
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +30,7 @@ from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, the_run
 from tests.support.invariants import checked_store, invariants
 from tests.support.postgres import PostgresServer
+from tests.support.workers import CLOCK, eventually
 
 pytestmark = pytest.mark.postgres
 
@@ -249,6 +252,91 @@ def test_an_address_that_cannot_be_read_is_not_repeated(url: str) -> None:
         PostgresStore(url).migrate()
     assert "hunter2" not in str(caught.value)
     assert caught.value.__suppress_context__
+
+
+def test_of_several_servers_the_one_that_accepts_writes_is_used(private_postgres: PostgresServer) -> None:
+    """A standby is listed first; here, a server that answers as one does."""
+    place = private_postgres.url.partition("host=")[2]
+    store = PostgresStore(f"postgresql://postgres@/postgres?host=/nowhere,{place}")
+    store.migrate()
+    create(store, once())
+    with psycopg.connect(private_postgres.url, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET default_transaction_read_only = on")
+        connection.execute("SELECT pg_reload_conf()")
+    store.close()
+    one, several = PostgresStore(private_postgres.url), PostgresStore(f"{private_postgres.url},/nowhere")
+    with pytest.raises(StoreUnavailable, match=r"accepts no writes here.* name them all in the URL"):
+        create(one, once())
+    with pytest.raises(StoreUnavailable, match=r"no server that accepts writes \(only a standby answers\)"):
+        create(several, once())
+    one.close()
+    several.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me:hunter2@one:1,two:2/db", "postgresql://me@one:1,two:2/db"),
+        ("postgresql://me@one,two/db?port=5", "postgresql://me@one:5,two:5/db"),
+        ("postgresql://me@one/db", "postgresql://me@one/db"),
+    ],
+)
+def test_an_address_names_its_servers(url: str, shown: str) -> None:
+    store = PostgresStore(url)
+    assert store.url == shown
+    store.close()
+
+
+def test_a_pooler_that_shares_sessions_is_named(store: PostgresStore) -> None:
+    """It gives a transaction another session, in which nothing was prepared."""
+    create(store, once())
+    with store._writers.lend() as connection:
+        connection.execute("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$")
+    with pytest.raises(StoreUnusable, match=r"transaction mode.* session mode, with 11 connections"):
+        create(store, once())
+    with store._writers.lend() as connection:
+        connection.close()
+
+
+def test_a_server_that_hangs_is_left(private_postgres: PostgresServer) -> None:
+    store = PostgresStore(private_postgres.url)
+    store.migrate()
+    lease = 2 * SECOND
+    store.register("worker", ["job"], False, T0, lease)
+    create(store, once())
+    assert store.wait(0) is False  # it listens
+    private_postgres.signal(signal.SIGSTOP)
+    try:
+        begun = CLOCK.monotonic()
+        with pytest.raises(StoreUnavailable):
+            create(store, once())
+        assert CLOCK.monotonic() - begun < 15
+        assert store.wait(0) is False
+        assert not [each for each in store._watchdog.lent if not each.closed and is_open(each)], "nor the idle ones"
+    finally:
+        private_postgres.signal(signal.SIGCONT)
+    eventually(lambda: not fails(lambda: create(store, once())), 30, "it is used again")
+    store.close()
+
+
+def test_a_statement_that_takes_long_goes_on(store: PostgresStore) -> None:
+    store._watchdog.patience = 0.0
+    assert store._rows("SELECT 1 FROM pg_sleep(2.5)", ()) == [(1,)]
+    assert store._watchdog._answered > 0, "the server was asked"
+
+
+def is_open(connection: psycopg.Connection[Any]) -> bool:
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
+
+
+def fails(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except StoreUnavailable:
+        return True
+    return False
 
 
 def test_a_refusal_says_why(private_postgres: PostgresServer) -> None:

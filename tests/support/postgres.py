@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -50,8 +51,8 @@ class NoPostgres(Exception):
 class PostgresServer:
     """A server in a temporary folder that can be stopped and started, to simulate an outage of the database."""
 
-    def __init__(self, *, durable: bool = True) -> None:
-        self._settings = SETTINGS if durable else SETTINGS | NOT_DURABLE
+    def __init__(self, *, durable: bool = True, **settings: str) -> None:
+        self._settings = (SETTINGS if durable else SETTINGS | NOT_DURABLE) | settings
         programs = _programs()
         remove_leftovers(programs)
         self._folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_temporary()))
@@ -91,6 +92,15 @@ class PostgresServer:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._lock.close()
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to all processes of the server: SIGKILL is the death of its machine, SIGSTOP a hang."""
+        first = int((self._data / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
+        if number != signal.SIGCONT:  # from here on it starts no further process
+            os.kill(first, signal.SIGSTOP)
+        for child in Path(f"/proc/{first}/task/{first}/children").read_text(encoding="utf-8").split():
+            os.kill(int(child), number)
+        os.kill(first, number)
+
     def _prepare(self) -> None:
         self._data.mkdir(mode=0o700)
         self._log.touch()
@@ -98,10 +108,13 @@ class PostgresServer:
             self._folder.chmod(0o711)
             for path in (self._data, self._log):
                 shutil.chown(path, UNPRIVILEGED)
-        self._run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        self._fill()
         settings = self._settings | {"unix_socket_directories": str(self._data)}
         with (self._data / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+
+    def _fill(self) -> None:
+        self._run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 
     def _run(self, program: str, *arguments: str) -> None:
         _run(self._programs / program, *arguments, data=self._data, log=self._log)
@@ -305,8 +318,12 @@ def _is_root() -> bool:
 
 
 def _answers(data: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as client:
-        return client.connect_ex(str(data / ".s.PGSQL.5432")) == 0
+    """Return whether a server accepts connections in this folder, on whatever port."""
+    for path in data.glob(".s.PGSQL.*[0-9]"):
+        with socket.socket(socket.AF_UNIX) as client:
+            if client.connect_ex(str(path)) == 0:
+                return True
+    return False
 
 
 def _run(program: Path, *arguments: str, data: Path, log: Path) -> None:

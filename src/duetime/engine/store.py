@@ -230,6 +230,8 @@ class Store(Remotes, Revocations, Publication, Figures, Incidents, Hooks, Events
     observer: RunObserver | None
     writes_overlap: bool
     """True if two transactions can write at the same time, so that a worker records and claims in two threads."""
+    tidy_batch: int
+    """How many rows of old history a worker deletes at a time, without keeping others waiting."""
 
     def tell_observer(self, events: Sequence[RunEvent]) -> None:
         """Tell the observer, if there is one, about runs after their commit. Its errors are logged."""

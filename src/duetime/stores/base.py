@@ -112,6 +112,7 @@ class BaseStore(ReadsMixin, EventsMixin, HooksMixin, RunLogsMixin, Store, ABC):
     """The part of the store contract that does not depend on the database."""
 
     writes_overlap = False
+    tidy_batch = 200
 
     def __init__(self, messenger: Messenger | None) -> None:
         self.messenger = messenger

@@ -31,7 +31,6 @@ LONGEST_PATIENCE = 2.0
 TIDY_PAUSE = 0.2
 """Seconds between two batches of deleted history."""
 
-TIDY_BATCH = 200
 TIDY_FIRST = 60.0
 TIDY_EVERY = 3600.0
 """Seconds between two checks for history that is too old."""
@@ -311,12 +310,12 @@ class Engine:
         monotonic = self._clock.monotonic()
         if monotonic < self._next_tidy:
             return
-        now, deleted = self._clock.now(), 0
+        now, deleted, batch = self._clock.now(), 0, self._store.tidy_batch
         self._store.drop_tombstones(Instant(now - KEPT_AFTER_DELETE))
         if self.options.retention is not None:
-            deleted = self._store.prune(Instant(now - int(self.options.retention * SECOND)), TIDY_BATCH)
+            deleted = self._store.prune(Instant(now - int(self.options.retention * SECOND)), batch)
         if self.options.stored_bytes is not None:
-            deleted += self._store.trim(self.options.stored_bytes, now, TIDY_BATCH)
+            deleted += self._store.trim(self.options.stored_bytes, now, batch)
         self._is_tidying = deleted > 0
         self._next_tidy = monotonic + (TIDY_PAUSE if self._is_tidying else TIDY_EVERY)
 

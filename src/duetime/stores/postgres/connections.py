@@ -8,7 +8,7 @@ import re
 import select
 import selectors
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
@@ -18,10 +18,12 @@ from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, 
 
 try:
     import psycopg
+
+    from duetime.stores.postgres.watchdog import AT_REST, PROBE_SECONDS, Connection, Watchdog
 except ImportError as error:  # either the driver or the libpq that it needs is missing
     raise StoreUnusable("PostgreSQL needs a driver that is not installed: install duetime[postgres]") from error
 
-__all__ = ["psycopg"]
+__all__ = ["Connection", "psycopg"]
 
 
 # Translation of errors. No message contains the connection string, because many people read logs.
@@ -48,13 +50,21 @@ def translate(error: psycopg.Error) -> DuetimeError | psycopg.Error:
         case errors.DiskFull():
             return StoreUnavailable("PostgreSQL: the disk is full; free some space, and work continues")
         case errors.ReadOnlySqlTransaction():
-            return StoreUnavailable("PostgreSQL accepts no writes here (a standby?); work continues when it does")
+            return StoreUnavailable(
+                "PostgreSQL accepts no writes here (a standby?); work continues when it does. If there are several"
+                " servers, name them all in the URL: postgresql://user@one,two/database"
+            )
         case errors.InsufficientPrivilege():
             return StoreUnusable(f"PostgreSQL: {_primary(error)}; grant the user the necessary permissions")
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
             return StoreUnusable(f"PostgreSQL: {_primary(error)}; Duetime's schema is missing, migrate first")
         case errors.NumericValueOutOfRange():
             return InvalidInput("a number is too large to be stored")
+        case errors.DuplicatePreparedStatement() | errors.InvalidSqlStatementName():
+            return StoreUnusable(
+                "PostgreSQL: a pooler in transaction mode is in between, which loses what a session has set up; connect"
+                f" directly or use its session mode, with {2 * CONNECTIONS + 1} connections for each process of Duetime"
+            )
         case psycopg.DataError():
             return InvalidInput("text with NUL characters cannot be stored")
         case psycopg.OperationalError() | psycopg.InterfaceError() | errors.IdleInTransactionSessionTimeout():
@@ -65,8 +75,11 @@ def translate(error: psycopg.Error) -> DuetimeError | psycopg.Error:
 
 def refusal_of(error: psycopg.Error) -> StoreUnavailable:
     """Return the error for a failed connection, with the server's reason if it gave one."""
-    match = _REFUSED.search(str(error))
+    text = str(error)
+    match = _REFUSED.search(text)
     reason = f"refuses the connection ({match[1].strip()})" if match else "cannot be reached"
+    if "session is read-only" in text:
+        reason = "has no server that accepts writes (only a standby answers)"
     return StoreUnavailable(f"PostgreSQL {reason}; work continues when it is back")
 
 
@@ -74,8 +87,10 @@ def _primary(error: psycopg.Error) -> str:
     return error.diag.message_primary or "the connection was lost"
 
 
-Connection = psycopg.Connection[tuple[Any, ...]]
 Cursor = psycopg.Cursor[tuple[Any, ...]]
+
+CONNECTIONS = 5
+"""Maximum number of connections for writing, and for reading; opened when several threads need them at once."""
 
 PATIENCE_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
@@ -89,6 +104,8 @@ _WATCHFUL = {
     "tcp_user_timeout": 20_000,
     "application_name": "duetime",
 }
+# With several servers in the URL, the one that accepts writes is used, and one that hangs is passed over soon.
+_WATCHFUL_OF_SEVERAL = _WATCHFUL | {"connect_timeout": PROBE_SECONDS, "target_session_attrs": "read-write"}
 
 SETTINGS: Mapping[str, str] = {
     "client_encoding": "UTF8",
@@ -127,16 +144,22 @@ class Address:
     def __str__(self) -> str:
         known = self._parameters
         user = f"{known['user']}@" if "user" in known else ""
-        port = f":{known['port']}" if "port" in known else ""
         host, database = str(known.get("host", "")), known.get("dbname", "")
-        place = f"/{database}?host={host}" if host.startswith("/") else f"{host}{port}/{database}"
+        hosts, ports = host.split(","), str(known.get("port", "")).split(",")
+        ports = ports * len(hosts) if len(ports) == 1 else ports  # one port serves all hosts
+        servers = ",".join(f"{name}:{port}" if port else name for name, port in zip(hosts, ports, strict=False))
+        place = f"/{database}?host={host}" if host.startswith("/") else f"{servers}/{database}"
         return f"postgresql://{user}{place}"
 
-    def connect(self, settings: Mapping[str, str]) -> Connection:
+    def connect(
+        self, settings: Mapping[str, str], opened: Callable[[Connection], None] = lambda connection: None
+    ) -> Connection:
+        """Return a new connection with these settings; `opened` is called before the first statement."""
         try:
-            connection = psycopg.connect(**{**_WATCHFUL, **self._parameters}, autocommit=True)  # type: ignore[arg-type]
+            connection = self._connect()
         except psycopg.Error as error:
             raise refusal_of(error) from error
+        opened(connection)
         try:
             calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
             connection.execute(f"SELECT {calls}", [part for setting in settings.items() for part in setting])
@@ -149,6 +172,23 @@ class Address:
             raise
         return connection
 
+    def answers(self, connection: Connection) -> bool:
+        """Return whether the server of a connection answers another one, be it with a refusal."""
+        info = connection.info
+        place = {"host": info.host, "hostaddr": info.hostaddr or None, "port": info.port}
+        try:
+            self._connect(**place, connect_timeout=PROBE_SECONDS, target_session_attrs="any").close()
+        except errors.ConnectionTimeout:
+            return False
+        except psycopg.Error:
+            return True
+        return True
+
+    def _connect(self, **more: Any) -> Connection:
+        several = any("," in str(self._parameters.get(name, "")) for name in ("host", "hostaddr"))
+        defaults = _WATCHFUL_OF_SEVERAL if several else _WATCHFUL
+        return psycopg.connect(**{**defaults, **self._parameters, **more}, autocommit=True)
+
 
 class Connections:
     """A pool that lends each connection to one thread at a time; a connection that failed is never lent again.
@@ -156,8 +196,11 @@ class Connections:
     `psycopg_pool` lends as fast, but connects in threads of its own, four per pool: a caller would learn only after a
     timeout that the server refuses connections, and never why, and a forked process could not use the pool."""
 
-    def __init__(self, address: Address, settings: Mapping[str, str], limit: int, clock: Clock) -> None:
+    def __init__(
+        self, address: Address, settings: Mapping[str, str], limit: int, clock: Clock, watchdog: Watchdog
+    ) -> None:
         self._address = address
+        self._watchdog = watchdog
         self._settings = settings
         self._clock = clock
         self._slots = threading.BoundedSemaphore(limit)
@@ -178,6 +221,7 @@ class Connections:
         self._slots, self._lock = threading.BoundedSemaphore(self._limit), threading.Lock()
         self._inherited += self._sessions
         self._idle, self._sessions = [], {}
+        self._watchdog.forget_inherited()
 
     @contextmanager
     def lend(self) -> Iterator[Connection]:
@@ -212,6 +256,7 @@ class Connections:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
                 return self._open()
+            self._watchdog.lent[connection] = self._watchdog.tick
             if _is_fresh(connection):
                 return connection
             self._discard(connection)
@@ -223,7 +268,7 @@ class Connections:
             if self._clock.monotonic() < self._not_before:
                 raise StoreUnavailable
         try:
-            connection = self._address.connect(self._settings)
+            connection = self._address.connect(self._settings, self._watchdog.watch)
         except StoreUnavailable:
             with self._lock:
                 self._pause = min(LONGEST_PAUSE, self._pause * 2 or FIRST_PAUSE)
@@ -239,6 +284,7 @@ class Connections:
         with self._lock:
             usable = not self._closed and not connection.closed and connection.info.transaction_status == idle
             if usable:
+                self._watchdog.lent[connection] = AT_REST
                 self._idle.append(connection)
         if not usable:
             self._discard(connection)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from duetime.engine.clock import Clock, Instant, SystemClock
+from duetime.engine.clock import SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
-from duetime.engine.model import WorkerId
+from duetime.engine.model import LEASE, WorkerId
 from duetime.engine.policy.bulk import begin_all, have_jitter
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rows import NewRows
@@ -20,6 +20,7 @@ from duetime.stores.base import BaseStore
 from duetime.stores.create import CreateRequest, NotAtOnce
 from duetime.stores.postgres.arrays import texts
 from duetime.stores.postgres.connections import (
+    CONNECTIONS,
     SETTINGS,
     WRITER_SETTINGS,
     Address,
@@ -29,6 +30,7 @@ from duetime.stores.postgres.connections import (
     translated,
 )
 from duetime.stores.postgres.transaction import SQL, PostgresTransaction, parameters_of
+from duetime.stores.postgres.watchdog import AT_REST, Watchdog
 from duetime.stores.search import check_floor, load_migrations
 from duetime.stores.transaction import NeedsDecision, Taken, Transaction
 
@@ -79,7 +81,6 @@ class Listener:
     def _listen(self, timeout: float) -> bool:
         if self._connection is None:
             self._connection = self._connect()
-            self._connection.execute("LISTEN duetime")
             if self._was_lost:  # notifications in the meantime were missed
                 self._was_lost = False
                 return True
@@ -161,13 +162,10 @@ def _version(connection: Connection) -> int:
     )
 
 
-CONNECTIONS = 5
-"""Maximum number of connections for writing, and for reading; opened when several threads need them at once."""
-
-
 class PostgresStore(BaseStore):
     _sql = SQL
     writes_overlap = True
+    tidy_batch = 2_000
 
     def __init__(self, url: str, clock: Clock | None = None, messenger: Messenger | None = None) -> None:
         super().__init__(messenger)
@@ -175,13 +173,24 @@ class PostgresStore(BaseStore):
         self._address = Address(url)
         self.url = str(self._address)
         self.known_schema = KNOWN_SCHEMA
-        self._writers = Connections(self._address, WRITER_SETTINGS, CONNECTIONS, self._clock)
-        self._readers = Connections(self._address, SETTINGS, CONNECTIONS, self._clock)
-        self._listener = Listener(lambda: self._address.connect(SETTINGS), self._writers.is_ours, self._clock)
+        self._watchdog = Watchdog(self._address.answers)
+        self._writers = Connections(self._address, WRITER_SETTINGS, CONNECTIONS, self._clock, self._watchdog)
+        self._readers = Connections(self._address, SETTINGS, CONNECTIONS, self._clock, self._watchdog)
+        self._listener = Listener(self._open_listening, self._writers.is_ours, self._clock)
 
     def migrate(self) -> None:
         with translated(), self._address.connect(SETTINGS) as connection:
             bring_up(connection)
+
+    def _open_listening(self) -> Connection:
+        connection = self._address.connect(SETTINGS, self._watchdog.watch)
+        try:
+            connection.execute("LISTEN duetime")
+        except BaseException:
+            connection.close()
+            raise
+        self._watchdog.lent[connection] = AT_REST
+        return connection
 
     @contextmanager
     def _write(self) -> Iterator[PostgresTransaction]:
@@ -235,6 +244,10 @@ class PostgresStore(BaseStore):
         with translated(), self._readers.lend() as connection:
             return connection.cursor(binary=True).execute(statement, values).fetchall()
 
+    def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
+        self._watchdog.patience = min(self._watchdog.patience, lease / SECOND / 2)
+        return super().register(name, lanes, session, now, lease)
+
     def retire(self, worker: WorkerId) -> None:
         with self._write() as tx:
             tx.send("retire_worker", worker)
@@ -280,3 +293,4 @@ class PostgresStore(BaseStore):
         self._listener.close()
         self._readers.close()
         self._writers.close()
+        self._watchdog.close()
