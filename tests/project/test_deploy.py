@@ -55,6 +55,20 @@ def test_the_containers_of_compose_are_two_nodes_that_cannot_write_to_their_imag
         assert node["environment"]["DUETIME_DB"].startswith("postgresql://duetime:${POSTGRES_PASSWORD:?")
 
 
+def test_the_nodes_of_the_compose_file_with_a_standby_know_both_servers() -> None:
+    parts = document(DEPLOY / "compose.standby.yaml")
+    services = parts["services"]
+    assert set(services) == {"primary", "standby", "node-a", "node-b"}
+    for name in ("node-a", "node-b"):
+        node = services[name]
+        assert node["read_only"] and node["cap_drop"] == ["ALL"] and node["tmpfs"] == ["/tmp"]
+        assert all(port.startswith("127.0.0.1:") for port in node["ports"]), "it speaks plain HTTP"
+        assert node["environment"]["DUETIME_DB"].endswith("@primary,standby/duetime")
+    assert "application_name=standby" in services["standby"]["command"][-1]
+    assert "synchronous_standby_names = 'standby'" in parts["configs"]["replication"]["content"]
+    assert services["standby"]["command"][-1].endswith("exec postgres -c synchronous_standby_names=\n")
+
+
 def test_the_manifests_for_kubernetes_are_valid() -> None:
     parts = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "duetime.yaml").read_text("utf-8")))
     for part in parts:
