@@ -17,7 +17,7 @@ from duetime.app import build
 from duetime.engine.clock import SECOND, SystemClock
 from duetime.settings import Settings
 from tests.support.agents import Served, serving
-from tests.support.chromium import BEYOND, DESK, PHONE, ZONE, Complaints, address, chromium, link_of, picture, sign_in
+from tests.support.chromium import BEYOND, DESK, PHONE, ZONE, Complaints, address, link_of, picture, sign_in
 from tests.support.drafts import every
 from tests.support.lively import TASKS, lively
 from tests.support.programs import processor_time
@@ -95,12 +95,6 @@ class Installation(NamedTuple):
         page = self.context.new_page()
         page.goto(address(self.served, path))
         return page
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

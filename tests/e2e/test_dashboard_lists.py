@@ -9,14 +9,12 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect
 
 from duetime.api import Duetime
-from duetime.app import build
-from duetime.engine.clock import DAY, SystemClock
+from duetime.engine.clock import SystemClock
 from duetime.engine.policy.follow_ups import MESSAGE_KEY
-from duetime.settings import Settings
-from tests.support.agents import Served, serving
-from tests.support.chromium import BEYOND, PHONE, ZONE, Complaints, address, chromium, sign_in
-from tests.support.drafts import every, once
-from tests.support.lively import TASKS, lively
+from tests.support.agents import Served
+from tests.support.chromium import BEYOND, PHONE, ZONE, address
+from tests.support.drafts import once
+from tests.support.lively import failing_server
 
 SCREEN: ViewportSize = {"width": 1440, "height": 900}
 CALENDAR = "Sync the family calendar"
@@ -40,47 +38,24 @@ each => { const box = each.getBoundingClientRect();
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server on which much has failed, with more schedules than a screen holds, and with events."""
-    folder = tmp_path_factory.mktemp("lists")
-    lively(folder / "my.db", hours=20, outage=True)
-    room = build(Settings(db=str(folder / "my.db")), tasks=False)
-    now = SystemClock().now()
-    room.store.create([every(DAY, now, owner="local", name=f"Nightly {number:02}") for number in range(45)])
-    told = {"kind": "notification", "owner": "local", "payload": '{"message": "It failed.", "topic": "me"}'}
-    for number in range(3):
-        room.store.create([once(now, **told, name=f"{CALENDAR} failed", key=f"{MESSAGE_KEY}{number}.1")])
-    room.close()
-    with Duetime(str(folder / "my.db")) as duetime:
-        for name in ("deploy.done", "door.opened", "door.closed"):
-            duetime.emit(name, {"by": "a test"})
-    (folder / "household.py").write_text(TASKS)
-    with serving(folder, "--tasks", "household.py") as server:
+    with failing_server(tmp_path_factory.mktemp("lists"), 45) as server:
+        told = {"kind": "notification", "owner": "local", "payload": '{"message": "It failed.", "topic": "me"}'}
+        now = SystemClock().now()
+        with Duetime(str(server.folder / "my.db")) as duetime:
+            for number in range(3):
+                message = once(now, **told, name=f"{CALENDAR} failed", key=f"{MESSAGE_KEY}{number}.1")
+                duetime.app.store.create([message])
+            duetime.prompt("Say hello", agent="inbox", name="Greeting", at="in 9 days", tagged=["weekly"])
+            for name in ("deploy.done", "door.opened", "door.closed"):
+                duetime.emit(name, {"by": "a test"})
         yield server
 
 
 @pytest.fixture(scope="module")
-def context(browser: Browser, served: Served) -> Iterator[BrowserContext]:
-    with browser.new_context(viewport=SCREEN, timezone_id=ZONE, locale="en-GB") as opened:
-        page = opened.new_page()
-        sign_in(page, served)
-        page.close()
-        yield opened
-
-
-@pytest.fixture
-def page(context: BrowserContext) -> Iterator[Page]:
-    complaints = Complaints(context)
-    opened = context.new_page()
-    yield opened
-    opened.close()
-    assert complaints.found == []
+def viewport() -> ViewportSize:
+    return SCREEN
 
 
 @pytest.fixture
@@ -279,6 +254,15 @@ def test_keys_move_along_the_runs_of_a_schedule(page: Page, served: Served) -> N
     expect(page).to_have_url(re.compile("/runs.*schedule=job_"))
 
 
+def test_only_lists_whose_rows_can_be_selected_offer_that(page: Page, served: Served) -> None:
+    overlay = page.get_by_role("dialog", name="Keyboard shortcuts")
+    for path, number in (("/schedules", 1), ("/settings/events", 0)):
+        page.goto(address(served, path))
+        page.keyboard.press("?")
+        expect(overlay).to_contain_text("Open the row")
+        expect(overlay.get_by_text("Select the row")).to_have_count(number)
+
+
 def test_messages_are_marked_by_keys(page: Page, served: Served) -> None:
     page.goto(address(served, "/inbox?show=unread"))
     number = page.locator("#arrived .message").count()
@@ -334,6 +318,7 @@ def test_the_palette_puts_first_what_is_meant(page: Page, served: Served) -> Non
     expect(search(page, "sycn").first).to_contain_text(CALENDAR)
     expect(search(page, "7").first).to_contain_text("Run 7")
     expect(search(page, "timel").first).to_contain_text("Go to Timeline")
+    expect(search(page, "wekly").first).to_contain_text("Tag weekly")
     expect(search(page, "go to inbxo").first).to_contain_text("Go to Inbox")
     page.get_by_role("combobox", name=re.compile("Search actions")).fill(short)
     page.keyboard.press("Enter")  # before the server has answered

@@ -6,16 +6,12 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
-from duetime.app import build
-from duetime.engine.clock import DAY, SystemClock
-from duetime.settings import Settings
-from tests.support.agents import Served, serving
-from tests.support.chromium import DESK, PATIENCE, PHONE, ZONE, Complaints, address, chromium, sign_in
-from tests.support.drafts import every
-from tests.support.lively import TASKS, lively
+from duetime.engine.clock import SystemClock
+from tests.support.agents import Served
+from tests.support.chromium import DESK, PATIENCE, PHONE, ZONE, address, serious
+from tests.support.lively import failing_server
 from tests.support.screenshots import PAGES
 from tests.support.workers import eventually
 
@@ -30,50 +26,10 @@ BEATS = 60_000
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server with a day in which much failed, and with more schedules than a page holds."""
-    folder = tmp_path_factory.mktemp("failing")
-    lively(folder / "my.db", hours=20, outage=True)
-    room = build(Settings(db=str(folder / "my.db")), tasks=False)
-    now = SystemClock().now()
-    room.store.create([every(DAY, now, owner="local", name=f"Nightly {number:02}") for number in range(60)])
-    room.close()
-    (folder / "household.py").write_text(TASKS)
-    with serving(folder, "--tasks", "household.py") as server:
+    with failing_server(tmp_path_factory.mktemp("failing"), 60) as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def context(browser: Browser, served: Served) -> Iterator[BrowserContext]:
-    with browser.new_context(viewport=DESK, timezone_id=ZONE, locale="en-GB") as opened:
-        page = opened.new_page()
-        sign_in(page, served)
-        page.close()
-        yield opened
-
-
-@pytest.fixture
-def page(context: BrowserContext) -> Iterator[Page]:
-    complaints = Complaints(context)
-    opened = context.new_page()
-    yield opened
-    opened.close()
-    assert complaints.found == []
-
-
-def serious(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [
-        f"{each['id']}: {[node['html'][:120] for node in each['nodes'][:3]]}"
-        for each in found
-        if each["impact"] in ("serious", "critical")
-    ]
 
 
 @pytest.mark.parametrize(("scheme", "size"), [("light", DESK), ("dark", PHONE)], ids=["light", "dark"])

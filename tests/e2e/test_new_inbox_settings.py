@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, Page, expect
 
 from duetime.api import Duetime
 from tests.support.agents import Served, serving
-from tests.support.chromium import DESK, PHONE, ZONE, Complaints, address, chromium, copied_text, picture, sign_in
+from tests.support.chromium import DESK, PHONE, ZONE, Complaints, address, copied_text, picture, serious, sign_in
 
 TASKS = """
 from typing import Literal
@@ -22,12 +21,6 @@ def sync_crm(account: str, limit: int = 50, mode: Literal["full", "delta"] = "de
     "Sync one account of the CRM."
     return f"{account} {limit} {mode} {dry_run}"
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +55,7 @@ def page(signed_in: Page, served: Served) -> Page:
 
 
 def accessible(page: Page) -> None:
-    found = Axe().run(page).response["violations"]
-    serious = [each["id"] for each in found if each["impact"] in ("serious", "critical")]
-    assert serious == [], [node["html"] for each in found for node in each["nodes"]][:5]
+    assert serious(page) == []
 
 
 def test_first_steps_are_offered(page: Page, served: Served) -> None:

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.e2e.test_run_pages import POST, WIDTHS
 from tests.support.agents import Served, serving
-from tests.support.chromium import BEYOND, ZONE, Complaints, address, chromium, picture, sign_in
+from tests.support.chromium import BEYOND, ZONE, Complaints, address, picture, serious, sign_in
 
 TASKS = """
 import logging
@@ -41,12 +40,6 @@ def import_orders(context: TaskContext, source: str = "shop", password: str = ""
 def short_one() -> None:
     print("done")
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +96,7 @@ def test_a_log_grows_on_the_page_of_the_run(context: BrowserContext, served: tup
     expect(page.locator("#log .log-part time").first).to_be_visible()
     assert "correct-horse" not in page.content()
     assert page.evaluate(BEYOND) <= 0
-    found = [each["id"] for each in Axe().run(page).response["violations"] if each["impact"] in ("serious", "critical")]
-    assert found == []
+    assert serious(page) == []
 
 
 def test_a_failed_run_shows_its_causes_and_how_its_input_differs(

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 from tests.support.agents import Served, serving
-from tests.support.chromium import BEYOND, ZONE, Complaints, address, chromium, copied_text, picture, sign_in
+from tests.support.chromium import BEYOND, ZONE, Complaints, address, copied_text, picture, serious, sign_in
 from tests.support.lively import TASKS, lively
 
 BROKEN = """
@@ -50,12 +49,6 @@ class Installation(NamedTuple):
     context: BrowserContext
     run: str
     """The path of a run that failed after a retry."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +175,5 @@ def test_they_fit_the_screen_and_are_accessible(
             beyond = page.evaluate(BEYOND)
             picture(page, f"{name}-{scheme}-{width}")
             assert beyond <= 0, f"{name} is {beyond} px too wide"
-            found = Axe().run(page)
-            serious = [each for each in found.response["violations"] if each["impact"] in ("serious", "critical")]
-            assert serious == [], (name, [(each["id"], each["nodes"][0]["html"][:200]) for each in serious])
+            assert serious(page) == [], name
         assert complaints.found == []

@@ -8,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import BrowserContext, Page, expect
 
 from duetime.app import build
@@ -19,7 +18,20 @@ from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
 from duetime.testing import Simulation
 from tests.support.agents import Served, serving
-from tests.support.chromium import BEYOND, DESK, PATIENCE, PHONE, ZONE, Complaints, address, chromium, picture, sign_in
+from tests.support.chromium import (
+    BEYOND,
+    DESK,
+    PATIENCE,
+    PHONE,
+    ZONE,
+    Complaints,
+    address,
+    chromium,
+    picture,
+    serious,
+    sign_in,
+)
+from tests.support.screenshots import WIDTHS
 from tests.support.workers import eventually
 
 TASKS = """
@@ -102,9 +114,7 @@ def stored(url: str, **query: str) -> list[Run]:
 def check_page(page: Page, name: str) -> None:
     picture(page, name)
     assert page.evaluate(BEYOND) <= 0, f"{name} is wider than the window"
-    violations = Axe().run(page).response["violations"]
-    serious = [each for each in violations if each["impact"] in ("serious", "critical")]
-    assert serious == [], [(each["id"], each["nodes"][0]["html"][:200]) for each in serious]
+    assert serious(page) == []
 
 
 def tab_to(page: Page, name: str) -> None:
@@ -147,6 +157,10 @@ def test_many_runs_are_found_retried_and_resolved_by_keyboard(
     expect(page.get_by_label("Error", exact=True)).to_have_value("north.example: connection")
     expect(rows).to_have_count(number)
     check_page(page, "runs-filtered")
+    page.set_viewport_size(WIDTHS["1440"])
+    clear, error = page.get_by_role("link", name="Clear").bounding_box(), page.locator("#error").bounding_box()
+    assert clear is not None and error is not None and abs(clear["y"] - error["y"]) < 8, "the filter has one line"
+    page.set_viewport_size(DESK)
     (tmp_path / "up").touch()
     retry_all(page, number)
     done = lambda: {run.status for run in stored(url) if run.name == "Sync north"} == {"completed"}  # noqa: E731
@@ -223,9 +237,13 @@ def test_without_scripts_and_on_a_phone(context: BrowserContext, served: Served)
         page.get_by_label("Schedule", exact=True).fill("Write the report")
         page.get_by_role("button", name="Search", exact=True).click()
         expect(page.locator("#rows tbody tr").first).to_contain_text("Write the report")
+        expect(page.locator(".filters > summary")).to_have_text("Filter 1")
+        expect(page.get_by_label("Longer than"), "it does not fill the screen").to_be_hidden()
+        page.locator(".filters > summary").click()
         page.get_by_label("Longer than").fill("an eternity")
         page.get_by_role("button", name="Search", exact=True).click()
         expect(page.get_by_role("alert")).to_contain_text("longer_than")
+        expect(page.get_by_label("Longer than"), "which is to be corrected").to_be_visible()
     with browser.new_context(storage_state=state, viewport=PHONE, color_scheme="dark") as own:
         page = own.new_page()
         for name, path in (("phone", "/runs"), ("phone-failed", "/runs?status=failed&error=refused")):

@@ -20,7 +20,6 @@ from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Task
 from tests.support.browsing import page_of, working
-from tests.support.chromium import chromium
 from tests.support.size import some
 from tests.support.web import Site, site
 from tests.support.workers import eventually
@@ -42,12 +41,6 @@ def echo(text: str) -> Any:
 def create(there: Site, owner: str, new: NewSchedule) -> Schedule:
     made = there.room.scheduler.create(Caller(owner), new)
     return made
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

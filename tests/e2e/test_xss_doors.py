@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.kinds.jobs.context import TaskContext
 from duetime.kinds.jobs.registry import Task
 from tests.support.browsing import page_of, signed_in, working
-from tests.support.chromium import chromium
 from tests.support.raw import HttpLine, call
 from tests.support.size import some
 from tests.support.web import ACCEPT, Site, site
@@ -109,12 +108,6 @@ DOORS: tuple[Door, ...] = (by_http, by_mcp, by_command, by_form, by_qstash)
 
 def bearer(there: Site) -> dict[str, str]:
     return {**ACCEPT, **there.bearer(LOCAL)}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("door", DOORS)

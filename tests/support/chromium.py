@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
 
 from tests.support.agents import Served
@@ -83,3 +84,13 @@ def picture(page: Page, name: str) -> Path:
     path = SCREENSHOTS / f"{name}.png"
     page.screenshot(path=str(path), full_page=True)
     return path
+
+
+def serious(page: Page) -> list[str]:
+    """Return what axe finds that is serious or worse."""
+    violations = Axe().run(page).response["violations"]
+    return [
+        f"{each['id']}: {[node['html'][:200] for node in each['nodes'][:3]]}"
+        for each in violations
+        if each["impact"] in ("serious", "critical")
+    ]

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from duetime.engine.clock import SECOND, Instant, SystemClock, datetime_of
+from duetime.app import build
+from duetime.engine.clock import DAY, SECOND, Instant, SystemClock, datetime_of
 from duetime.engine.kind import Caller
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Registry
+from duetime.settings import Settings
 from duetime.testing import Simulation
+from tests.support.agents import Served, serving
+from tests.support.drafts import every
 
 TASKS = '''
 from duetime.kinds.jobs.context import TaskContext
@@ -160,3 +166,16 @@ def lively(db: Path, hours: float = 16, *, outage: bool = False, healthy: bool =
         create(*later)
         assert simulation.worker.id is not None
         store.retire(simulation.worker.id)
+
+
+@contextmanager
+def failing_server(folder: Path, schedules: int) -> Iterator[Served]:
+    """Serve a store with a day in which much failed, and with this many daily schedules besides."""
+    lively(folder / "my.db", hours=20, outage=True)
+    app = build(Settings(db=str(folder / "my.db")), tasks=False)
+    now = SystemClock().now()
+    app.store.create([every(DAY, now, owner="local", name=f"Nightly {number:02}") for number in range(schedules)])
+    app.close()
+    (folder / "household.py").write_text(TASKS)
+    with serving(folder, "--tasks", "household.py") as server:
+        yield server

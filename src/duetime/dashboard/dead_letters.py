@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from duetime.dashboard.lists import ListFilter, choice_of
 from duetime.dashboard.request import Form, PageRequest
-from duetime.dashboard.undo import REOPEN
-from duetime.service.errors import refuse
 from duetime.service.operations.dead_letters import (
     MAX_NAMED,
     Action,
@@ -18,7 +17,6 @@ from duetime.service.operations.dead_letters import (
     DeadLetterGroup,
     Dealt,
     ListDeadLetters,
-    PlannedRetry,
     change_dead,
     ended_at,
     find_dead,
@@ -29,7 +27,6 @@ from duetime.service.operations.history import run_views
 from duetime.service.presenters import View, instant_view
 from duetime.service.text import whole_number
 
-PLACE: Final = ("kind", "text", "show", "page")
 DISMISSED: Final = "dismissed"
 GROUPS: Final = 50
 """Problems on one page."""
@@ -38,6 +35,12 @@ RUNS: Final = 25
 _DONE: Final[dict[Action, str]] = {
     "retry": "retried", "resolve": "resolved", "reopen": "reopened", "dismiss": "resolved", "restore": "reopened",
 }  # fmt: skip
+
+
+class DeadLetterFilter(ListFilter):
+    path = "/dead-letters"
+    narrowing = ("kind", "text")
+    names = (*narrowing, "show", "page")
 
 
 class DeadLetterProblem(NamedTuple):
@@ -53,34 +56,26 @@ class DeadLetterProblem(NamedTuple):
 
 def dead_letters_page(request: PageRequest) -> Response:
     """Render what failed for good or was lost, until somebody retries or resolves it; or what was resolved."""
-    specs, query = request.call.services.specs, _filter(request)
+    specs, chosen = request.call.services.specs, DeadLetterFilter(request)
+    kind, dismissed = chosen.parameters["kind"], chosen.parameters["show"] == DISMISSED
+    query = ListDeadLetters(kind=kind if kind in specs else None, text=chosen.parameters["text"], dismissed=dismissed)
     runs = find_dead(request.reader, query)
     groups = group(runs)
-    page = whole_number(request.parameter("page"), 6) or 1
-    here = groups[(page - 1) * GROUPS : page * GROUPS]
-    filters = request.encode_parameters("kind", "text", "show")
+    page = whole_number(chosen.parameters["page"], 6) or 1
     return request.render(
         "dead_letters.html",
-        problems=[_problem(request, each) for each in here],
-        first_page=f"?{filters}" if page > 1 else None,
-        next_page=f"?{filters}&page={page + 1}" if len(groups) > page * GROUPS else None,
+        problems=[_problem(request, each) for each in groups[(page - 1) * GROUPS : page * GROUPS]],
+        first_page=chosen.address(page=None) if page > 1 else None,
+        next_page=chosen.address(page=str(page + 1)) if len(groups) > page * GROUPS else None,
         number=len(runs),
         total=f"{len(runs):,}" if len(runs) < MAX_NAMED else f"{MAX_NAMED:,}+",
-        dismissed=query.dismissed,
+        dismissed=dismissed,
         problem_number=len(groups),
+        chosen=chosen,
         chosen_kind=query.kind or "",
         text=query.text,
         kinds={name: spec.plural for name, spec in specs.items()},
-        back=request.encode_parameters(*PLACE),
-    )
-
-
-def _filter(request: PageRequest) -> ListDeadLetters:
-    kind = request.parameter("kind")
-    return ListDeadLetters(
-        kind=kind if kind in request.call.services.specs else None,
-        text=request.parameter("text"),
-        dismissed=request.parameter("show") == DISMISSED,
+        back=urlencode(chosen.back),
     )
 
 
@@ -94,13 +89,13 @@ def _problem(request: PageRequest, each: DeadLetterGroup) -> DeadLetterProblem:
 def change_dead_letters(request: PageRequest, form: Form) -> Response:
     """Retry, resolve or reopen: one problem (`one`), all that match (`all`), or what was selected (`action`). A retry
     of several runs at once is confirmed first."""
-    back = form.back(*PLACE)
+    chosen = DeadLetterFilter(request, form)
+    back = chosen.back
     one, _, key = form.get("one").partition(":")
-    action = _action(one or form.get("all") or form.get("action"))
+    action = choice_of(one or form.get("all") or form.get("action"), _DONE)
     change = ChangeDeadLetters(action=action, kind=back.get("kind") or None, text=back.get("text", ""))
     groups = [key] if key else form.all("group")
-    numbers = (whole_number(text, 18) for text in form.all("run"))
-    ids = [id for id in dict.fromkeys(numbers) if id is not None]
+    ids = form.numbers("run")
     everything = bool(key or form.get("all"))
     if not (everything or groups or ids):
         return request.redirect("/dead-letters", **back, did="nothing")
@@ -111,34 +106,10 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
         planned = plan_retry(request.call, change) if action == "retry" else []
         number = sum(each.number for each in planned)
         if number > 1 and form.get("sure") != str(number):  # by now, others may match
-            return _confirm(request, form, planned)
+            return chosen.confirm(request, form, action, planned)
         dealt = change_dead(request.call, replace(change, every_run=bool(form.get("every_run")))).value
     known = set(dealt.done)
     if single := [] if everything else [id for id in ids if id not in known]:
         more = change_dead(request.call, ChangeDeadLetters(action=action, ids=single)).value
         dealt = Dealt(dealt.done + more.done, dealt.refused + more.refused, dealt.kinds | more.kinds)
-    can_undo = _DONE[action] == "resolved" and len(dealt.done) <= MAX_NAMED
-    undo = request.offer_undo(*((str(id), REOPEN) for id in dealt.done if can_undo))
-    result = request.outcome(_DONE[action], len(dealt.done), len(dealt.refused), dealt.reasons())
-    return request.redirect("/dead-letters", **back, **result, **undo)
-
-
-def _confirm(request: PageRequest, form: Form, planned: Sequence[PlannedRetry]) -> Response:
-    """Ask whether to retry these dead letters, with a list by schedule."""
-    runs = [each.newest for each in planned[:GROUPS]]
-    return request.render(
-        "confirm_retry.html",
-        action="retry",
-        list="/dead-letters",
-        planned=planned,
-        rows=run_views(request.reader, runs, brief=True),
-        chosen=[(name, value) for name in ("one", "all", "action", "group", "run") for value in form.all(name)],
-        back=form.get("back"),
-    )
-
-
-def _action(text: str) -> Action:
-    for action in _DONE:
-        if text == action:
-            return action
-    raise refuse("invalid", "choose what to do: retry, resolve or reopen")
+    return chosen.redirect(request, _DONE[action], dealt)

@@ -33,7 +33,7 @@ from duetime.service.distribution import documentation, version
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, error_class, refuse
 from duetime.service.kind_spec import load
 from duetime.service.services import Call, Services
-from duetime.service.text import clean_text
+from duetime.service.text import clean_text, whole_number
 
 CSRF_FIELD = "csrf"
 LIST_FIELD = "back"
@@ -97,10 +97,6 @@ class PageRequest:
     def parameter(self, name: str) -> str:
         """Return a query parameter, cleaned so that any store can search for it; empty if absent."""
         return clean_text(self.http.query_params.get(name, "")[:LONGEST_PARAMETER]).strip()
-
-    def encode_parameters(self, *names: str) -> str:
-        """Encode these query parameters for a form, so that it leads back to the same list."""
-        return urlencode({name: self.parameter(name) for name in names if self.parameter(name)})
 
     def render(
         self, template: str, status: int = 200, *, alarms: Sequence[str] | None = None, **values: Any
@@ -219,6 +215,11 @@ class Form:
 
     def all(self, name: str) -> list[str]:
         return [value for field, value in self._pairs if field == name]
+
+    def numbers(self, name: str) -> list[int]:
+        """Return the fields of this name that are whole numbers, each once."""
+        numbers = (whole_number(text, 18) for text in self.all(name))
+        return [number for number in dict.fromkeys(numbers) if number is not None]
 
     def back(self, *names: str) -> dict[str, str]:
         """Return the parameters of the list that the form was sent from, as far as their names are known."""

@@ -44,6 +44,18 @@ ACTIONS: Final[dict[str, tuple[str, Callable[[Call, int], Answer[Any]]]]] = {
 }
 
 
+def actions_of(run: Run) -> list[str]:
+    """Return what can be done to a run, as far as its status says."""
+    is_over, is_marked = run.status in DISMISSABLE, bool(run.stop)
+    possible = {
+        "retry": run.status in RETRIED,
+        "cancel": run.status in LIVE and not is_marked,
+        "resolve": is_over and not is_marked,
+        "reopen": is_over and is_marked,
+    }
+    return [action for action, is_possible in possible.items() if is_possible]
+
+
 def run_at(request: PageRequest) -> Run:
     try:
         return show_run(request.call, ShowRun(run=request.http.path_params["run"])).value
@@ -77,10 +89,7 @@ def run_page(request: PageRequest) -> Response:
         attempts_allowed=_attempts_allowed(schedule),
         deliveries=deliveries_of(request.call, run),
         commands=_commands(request, run, schedule),
-        may_retry=run.status in RETRIED and schedule is not None,
-        may_resolve=run.status in DISMISSABLE and not run.stop,
-        may_reopen=run.status in DISMISSABLE and bool(run.stop),
-        may_stop=run.status in LIVE and not run.stop,
+        may=actions_of(run),
         is_untaken=run.status == RunStatus.WAITING and run.holder is None,
         may_run_again=schedule is not None and bool(payload),
     )

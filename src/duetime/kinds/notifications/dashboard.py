@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from duetime.dashboard.kind_forms import KindForm
+from duetime.dashboard.lists import ListFilter
 from duetime.dashboard.navigation import NavigationItem
 from duetime.dashboard.request import Form, KindPage, PageRequest
 from duetime.dashboard.waiting_runs import waiting_rows
@@ -49,57 +50,27 @@ FORM = NotificationForm()
 # The inbox page of the dashboard: notifications that arrived, and runs that wait for an agent.
 
 PAGE: Final = 100
-PLACE: Final = ("topic", "cursor", "show")
 _DONE: Final[dict[Mark, str]] = {
     "read": "read", "resolve": "resolved", "reopen": "reopened", "dismiss": "resolved", "restore": "reopened",
 }  # fmt: skip
 
 EMOJI: Final = {
-    "+1": "👍",
-    "-1": "👎",
-    "alarm_clock": "⏰",
-    "bell": "🔔",
-    "birthday": "🎂",
-    "bug": "🐛",
-    "bulb": "💡",
-    "calendar": "📆",
-    "coffee": "☕",
-    "computer": "💻",
-    "droplet": "💧",
-    "email": "📧",
-    "eyes": "👀",
-    "fire": "🔥",
-    "heart": "❤️",
-    "heavy_check_mark": "✔️",
-    "hourglass": "⌛",
-    "house": "🏠",
-    "key": "🔑",
-    "lock": "🔒",
-    "loudspeaker": "📢",
-    "memo": "📝",
-    "moneybag": "💰",
-    "no_entry": "⛔",
-    "package": "📦",
-    "partying_face": "🥳",
-    "phone": "☎️",
-    "pill": "💊",
-    "robot": "🤖",
-    "rocket": "🚀",
-    "rotating_light": "🚨",
-    "seedling": "🌱",
-    "skull": "💀",
-    "star": "⭐",
-    "sunny": "☀️",
-    "tada": "🎉",
-    "triangular_flag_on_post": "🚩",
-    "warning": "⚠️",
-    "white_check_mark": "✅",
-    "x": "❌",
-    "zap": "⚡",
-}
+    "+1": "👍", "-1": "👎", "alarm_clock": "⏰", "bell": "🔔", "birthday": "🎂", "bug": "🐛", "bulb": "💡",
+    "calendar": "📆", "coffee": "☕", "computer": "💻", "droplet": "💧", "email": "📧", "eyes": "👀", "fire": "🔥",
+    "heart": "❤️", "heavy_check_mark": "✔️", "hourglass": "⌛", "house": "🏠", "key": "🔑", "lock": "🔒",
+    "loudspeaker": "📢", "memo": "📝", "moneybag": "💰", "no_entry": "⛔", "package": "📦", "partying_face": "🥳",
+    "phone": "☎️", "pill": "💊", "robot": "🤖", "rocket": "🚀", "rotating_light": "🚨", "seedling": "🌱",
+    "skull": "💀", "star": "⭐", "sunny": "☀️", "tada": "🎉", "triangular_flag_on_post": "🚩", "warning": "⚠️",
+    "white_check_mark": "✅", "x": "❌", "zap": "⚡",
+}  # fmt: skip
 """The most common tags that ntfy shows as emoji, so that a message looks alike here and on a phone."""
 _RUN: Final = re.compile("run-([0-9]{1,18})")
 """The tag of the run that a message is about."""
+
+
+class InboxFilter(ListFilter):
+    path = "/inbox"
+    names = ("topic", "show")
 
 
 class MessageGroup(NamedTuple):
@@ -112,12 +83,12 @@ class MessageGroup(NamedTuple):
 
 def inbox_page(request: PageRequest) -> Response:
     """Render the notifications that arrived, latest first, and the runs that wait for an agent."""
-    topic, filter_ = request.parameter("topic"), request.parameter("show")
-    show: Show = "unread" if filter_ == "unread" else "dismissed" if filter_ == "dismissed" else "kept"
+    chosen = InboxFilter(request)
+    topic = chosen.parameters["topic"]
+    show: Show = next((each for each in get_args(Show) if each == chosen.parameters["show"]), "kept")
     services, number = request.call.services, unread_count(request.call)
-    cursor = request.parameter("cursor") or None
-    page = inbox(request.call, ListInbox(topic=topic or None, show=show, limit=PAGE, cursor=cursor, count_to=0)).value
-    following = {"topic": topic, "show": "" if show == "kept" else show, "cursor": page.cursor}
+    query = ListInbox(topic=topic or None, show=show, limit=PAGE, cursor=chosen.cursor, count_to=0)
+    page = inbox(request.call, query).value
     waiting, more_waiting = waiting_rows(request, request.parameter("waiting") or None)
     return request.render(
         "notification/inbox.html",
@@ -130,8 +101,8 @@ def inbox_page(request: PageRequest) -> Response:
         show=show,
         only_unread=show == "unread",
         unread=Count(min(number, COUNTED), exact=number <= COUNTED) if number else "",
-        next_page=None if page.cursor is None else "?" + urlencode({k: v for k, v in following.items() if v}),
-        back=request.encode_parameters(*PLACE),
+        next_page=None if page.cursor is None else chosen.address(cursor=page.cursor),
+        back=urlencode(chosen.back),
         has_agent=any(services.hooks(kind).wakeable(request.caller.owner) for kind in services.kinds),
     )
 
@@ -166,7 +137,7 @@ def _grouped(messages: Sequence[dict[str, Any]]) -> list[MessageGroup]:
 def change_inbox(request: PageRequest, form: Form) -> Response:
     """Mark messages as read, resolve or reopen them: those of one row, or those that were selected. `all` marks
     everything as read."""
-    back = form.back(*PLACE)
+    back = InboxFilter(request, form).back
     if form.get("all"):
         number = mark_messages(request.call, MarkMessages(everything=True)).value
         return request.redirect("/inbox", **back, did="read", number=number)
