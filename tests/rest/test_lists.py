@@ -14,7 +14,7 @@ import pytest
 
 from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.store import RunQuery, ScheduleQuery
-from duetime.stores.run_search import run_count, run_page
+from duetime.stores.run_search import run_count, run_counts, run_page
 from duetime.stores.search import firing_page, make_cursor, schedule_count, schedule_page
 from duetime.stores.sqlite.store import SqliteStore
 from tests.support.api import Api, serving_api
@@ -77,6 +77,17 @@ def test_a_page_of_runs_is_read_from_its_index(store: SqliteStore, index: str) -
     assert "TEMP B-TREE" not in told
     assert "SCAN r" not in told.replace("SCAN runs USING INDEX runs_live", "")
     assert "SCAN r" not in plan(store, *run_count(query)).replace("SCAN runs USING INDEX runs_live", "")
+
+
+@pytest.mark.parametrize("owner", [OWNER, None])
+def test_few_among_many_that_failed_are_found_without_reading_the_rows_of_those(
+    store: SqliteStore, owner: str | None
+) -> None:
+    rare = RunQuery(owner=owner, status="missed", due_from=Instant(1))
+    for told in (plan(store, *run_count(rare)), plan(store, *run_counts(rare))):
+        assert "COVERING INDEX runs_unwell" in told
+    told = plan(store, *run_page(rare))
+    assert "INDEX runs_unwell" in told and ("COVERING INDEX runs_unwell" in told or owner)
 
 
 def test_what_somebody_has_in_hand_is_looked_for_among_what_waits(store: SqliteStore) -> None:

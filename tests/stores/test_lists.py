@@ -398,3 +398,22 @@ def test_ranges_that_overlap_a_window_and_where_a_window_begins(store: BaseStore
     assert all(each.id < first for each in store.runs(RunQuery(below=first)).items)
     assert [each.due for each in store.endings(None, 2)] == [T0 + HOUR + 5 * SECOND, T0 + HOUR + 4 * SECOND]
     assert store.endings("nobody", 5) == []
+
+
+def test_pages_of_a_rare_status_cover_every_owner_once(store: BaseStore, hand: Hand) -> None:
+    for owner in ("ada", "bob", "eve"):
+        create(store, *[every(MINUTE, T0, end=T0 + 5 * MINUTE, catch_up="skip", owner=owner) for _ in range(2)])
+    create(store, once(T0 + HOUR))
+    hand.claim(Instant(T0 + HOUR))
+    everyone = [run.id for run in store.runs(RunQuery(status="missed")).items]
+    assert len(everyone) == 6 and everyone == sorted(everyone, reverse=True)
+    pages, cursor = list[RunId](), None
+    for _ in range(3):
+        page = store.runs(RunQuery(statuses=("missed", "skipped"), limit=2, cursor=cursor, count_to=10))
+        assert page.total == 6
+        pages, cursor = [*pages, *(run.id for run in page.items)], page.cursor
+    assert (pages, cursor) == (everyone, None)
+    assert [run.id for run in store.runs(RunQuery(status="missed", ascending=True)).items] == everyone[::-1]
+    assert store.runs(RunQuery(status="missed", due_from=Instant(T0 + HOUR))).items == []
+    of_bob = store.runs(RunQuery(status="missed", owner="bob")).items
+    assert [run.owner for run in of_bob] == ["bob"] * 2

@@ -143,21 +143,26 @@ def history_with_facts(call: Call, request: History) -> tuple[Answer[Page[Run]],
     """Do the same; with the first page, return the window as it was understood, and the number of its runs by status,
     whatever statuses were chosen."""
     query = query_of(call, request)
-    answer = _read(call, request, query)
     if request.cursor is not None:
-        return answer, {}
+        return _read(call, request, query), {}
+    counts = _count_by_status(call, query)
+    is_whole, here = sum(counts.values()) < COUNTED, chosen_statuses(request) or counts
+    if is_whole and not any(counts.get(status) for status in here):  # a search need not look once more
+        query = replace(query, ids=())
+    answer = _read(call, request, query, counts)
     window = {"from": moment_view(query.due_from, call.zone), "to": moment_view(query.due_to, call.zone)}
     window = {name: value for name, value in window.items() if value is not None}
-    return answer, {**({"window": window} if window else {}), "counts": _count_by_status(call, query)}
+    return answer, {**({"window": window} if window else {}), "counts": counts}
 
 
-def _read(call: Call, request: History, query: RunQuery) -> Answer[Page[Run]]:
+def _read(call: Call, request: History, query: RunQuery, counts: Mapping[str, int] | None = None) -> Answer[Page[Run]]:
     page = call.scheduler.runs(call.caller, query)
     notes = [*(call.services.failure_notes(request.kind) if request.schedule is None else ())]
     if query.above:
         notes.append(_PARTLY_SEARCHED)
     if not page.items and request.cursor is None and request.count_to != 0:
-        notes.append(_nothing_found(_count_by_status(call, query), query, call.zone))
+        others = _count_by_status(call, query) if counts is None else counts
+        notes.append(_nothing_found(others, query, call.zone))
     return Answer(page, (), notes)
 
 
@@ -221,6 +226,8 @@ def _count_every_status(call: Call, request: History, query: RunQuery) -> dict[s
     parts: list[tuple[RunQuery, Collection[RunStatus]]] = [(replace(query, count_to=SEARCHED + 1), [*RunStatus])]
     if not query.above:  # each by its index
         recent = _newest(call, request) if query.schedule is None else None
+        if recent and query.due_from is not None:
+            recent = max(recent, RunId(call.scheduler.store.first_run_due(query.due_from) - COUNTED_TO))
         completed = replace(query, status=RunStatus.COMPLETED, above=recent or None, count_to=COUNTED_TO + 1)
         parts = [
             (replace(query, status="live", count_to=2 * COUNTED_TO + 1), LIVE),
