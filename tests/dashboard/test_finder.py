@@ -50,6 +50,18 @@ def test_schedules_are_found_by_name_short_id_and_misspelled(served: Site) -> No
     assert labels(signed_in_as(served, "nobody"), short_id(sync.definition)) == [], "others find nothing of it"
 
 
+def test_tags_are_found_after_schedules(served: Site) -> None:
+    browser = signed_in_as(served, "tagger")
+    made(served, "Nightly backup", owner="tagger", policy={"tagged": ["nightly", "team-ops"]})
+    made(served, "Report", owner="tagger", policy={"tagged": ["nightly"]})
+    assert labels(browser, "nightly") == ["Nightly backup", "Tag nightly"]
+    assert found(browser, "nigthly")[-1]["address"] == "/schedules?view=all&tagged=nightly"
+    assert labels(browser, "ops") == ["Tag team-ops"]
+    page = browser.get(found(browser, "ops")[0]["address"]).body.decode()
+    assert "Nightly backup" in page and ">Report<" not in page
+    assert labels(signed_in_as(served, "nobody"), "nightly") == [], "others' tags are not found"
+
+
 def test_names_are_shown_without_hidden_characters(served: Site) -> None:
     made(served, "Back\u202eup <b>now</b>", owner="hider")
     assert labels(signed_in_as(served, "hider"), "up") == ["Back\u27e8U+202E\u27e9up <b>now</b>"]

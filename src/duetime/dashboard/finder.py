@@ -1,9 +1,10 @@
-"""What the command palette finds: schedules by name, id and short id, runs by number, and messages about runs last."""
+"""What the command palette finds: schedules by name, id and short id, runs by number, tags, and messages about runs
+last."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -27,14 +28,14 @@ from duetime.service.operations.schedules import (
 )
 from duetime.service.presenters import View
 from duetime.service.text import whole_number
-from duetime.service.vocabulary import Schedule
+from duetime.service.vocabulary import Schedule, tags_of
 
 MOST: Final = 8
 """Schedules that are answered, and messages."""
 READ: Final = 40
 """Matching schedules among which those whose name begins with the text come first."""
 PAGES_READ: Final = 2
-"""Pages of 500 schedules, the newest, among which similar names are looked for."""
+"""Pages of 500 schedules, the newest, among which tags and similar names are looked for."""
 SHORTEST: Final = 3
 """Letters of a word that may be misspelled."""
 _RUN: Final = re.compile(r"(?:run\s*|#)?([0-9]{1,18})", re.IGNORECASE)
@@ -50,24 +51,20 @@ def find(request: PageRequest) -> Response:
 
 def _results(request: PageRequest, text: str) -> list[View]:
     living, all_ = _named(request, text, "living"), _named(request, text)
-    begins = partial(_begins_otherwise, text)
-    named = [
-        *sorted(living, key=begins),
-        *sorted((each for each in all_ if not is_report(each.definition)), key=begins),
-    ]
-    exact = _distinct([*_by_id(request, text), *named])[:MOST]
-    similar = list(islice(_similar(request, text, exact), MOST - len(exact)))
+    named = [sorted(group, key=partial(_begins_otherwise, text)) for group in (living, all_)]
+    schedules = [*_by_id(request, text), *named[0], *(each for each in named[1] if not is_report(each.definition))]
+    exact = list({each.definition.public_id: each for each in schedules}.values())[:MOST]
+    words, known = _WORDS.findall(text.lower()), {each.definition.id for each in exact}
+    newest = _newest(request)
+    others = (each for each in newest if each.definition.id not in known and not is_report(each.definition))
+    similar = list(islice((each for each in others if is_similar(words, each.definition.name)), MOST - len(exact)))
     late = [each for each in all_ if is_report(each.definition)][:MOST]
     ranked = [
         (each, rank) for rank, group in (("exact", exact), ("similar", similar), ("late", late)) for each in group
     ]
     views = schedule_views(request.reader, [each for each, _ in ranked], brief=True)
-    schedules = [_schedule(view, each, rank) for view, (each, rank) in zip(views, ranked, strict=True)]
-    return [*_runs(request, text), *schedules]
-
-
-def _distinct(schedules: Sequence[Schedule]) -> list[Schedule]:
-    return list({each.definition.public_id: each for each in schedules}.values())
+    rows = [_schedule(view, each, rank) for view, (each, rank) in zip(views, ranked, strict=True)]
+    return [*_runs(request, text), *rows, *_tags(words, newest)]
 
 
 def _named(request: PageRequest, text: str, status: str | None = None) -> list[Schedule]:
@@ -87,18 +84,15 @@ def _begins_otherwise(text: str, schedule: Schedule) -> bool:
     return not schedule.definition.name.lower().startswith(text.lower())
 
 
-def _similar(request: PageRequest, text: str, others: Sequence[Schedule]) -> Iterator[Schedule]:
-    """Yield schedules whose name has every word of the text, though misspelled."""
-    words, known = _WORDS.findall(text.lower()), {each.definition.id for each in others}
-    query = ListSchedules(follow_ups=False, limit=500, count_to=0)
-    for page in islice(pages_of_schedules(request.call, query), PAGES_READ):
-        for each in page.items:
-            if (
-                each.definition.id not in known
-                and not is_report(each.definition)
-                and is_similar(words, each.definition.name)
-            ):
-                yield each
+def _newest(request: PageRequest) -> list[Schedule]:
+    pages = pages_of_schedules(request.call, ListSchedules(follow_ups=False, limit=500, count_to=0))
+    return [each for page in islice(pages, PAGES_READ) for each in page.items]
+
+
+def _tags(words: Sequence[str], schedules: Sequence[Schedule]) -> list[View]:
+    tags = {tag for each in schedules for tag in tags_of(each.definition.policy) if is_similar(words, tag)}
+    address = "/schedules?view=all&tagged="
+    return [_result(f"Tag {tag}", "", address + quote(tag, safe=""), "exact") for tag in sorted(tags)[:MOST]]
 
 
 def is_similar(words: Sequence[str], name: str) -> bool:

@@ -51,7 +51,7 @@ SHORTCUTS: Final = (
     ("z", "Undo the last change"),
     ("j", "Next row"),
     ("k", "Previous row"),
-    ("x", "Select the row"),
+    ("x", "Select the row, in lists whose rows have a box"),
     ("o", "Open the row"),
     ("r", "Apply the changes that wait because rows stay in place"),
     ("Esc", "Close what is open"),

@@ -32,6 +32,7 @@ from duetime.service.operations.logs import ReadLog, log_view, read_log
 from duetime.service.operations.run import RetryRun, RunAgain, Stop, retry, run_again, stop
 from duetime.service.presenters import View, policy_shape, result_text, trigger_shape
 from duetime.service.services import Call
+from duetime.service.source_lines import source_around
 from duetime.service.text import plural, span
 from duetime.service.vocabulary import DISMISSABLE, LIVE, Run, RunStatus, Schedule
 
@@ -80,6 +81,7 @@ def run_page(request: PageRequest) -> Response:
         progress=_progress(details, request.now),
         last_success=_last_success(request, run, details["payload"]),
         exceptions=exceptions_of(trace or ""),
+        source_around=source_around,
         traceback=trace,
         result=result_text(run.kind, details["result"]),
         payload=payload,

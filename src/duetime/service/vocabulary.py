@@ -25,6 +25,7 @@ from duetime.engine.model import (
     status_of,
     was_given_back,
 )
+from duetime.engine.policy.options import tags_of
 from duetime.engine.store import Health, Page
 from duetime.engine.store_interfaces import HookRow, PeriodCount, Timing, Trace
 from duetime.engine.times import ReadTime, clock_local, format_local, iso_local
@@ -35,5 +36,5 @@ __all__ = [
     "DISMISSABLE", "ENDED", "LIVE", "OVER", "Cause", "Definition", "EventRow", "Health", "HookRow", "Page",
     "PeriodCount", "Progress", "ReadTime", "Run", "RunStatus", "Schedule", "ScheduleState", "Timing", "Trace",
     "WorkerRow", "clock_local", "describe", "executed", "first_start", "format_local", "is_agents", "iso_local",
-    "json_object", "known_zone", "names_limit", "status_of", "was_given_back",
+    "json_object", "known_zone", "names_limit", "status_of", "tags_of", "was_given_back",
 ]  # fmt: skip

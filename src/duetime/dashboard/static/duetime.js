@@ -395,6 +395,7 @@ for (const field of document.querySelectorAll(fields)) submits(field);
 const typedIn = byId(sessionStorage.getItem("focus") ?? "");
 sessionStorage.removeItem("focus");
 if (typedIn?.matches(fields)) {
+  typedIn.closest("details.filters")?.setAttribute("open", "");
   typedIn.focus({ preventScroll: true });
   if (typedIn.type === "search" || typedIn.type === "text") typedIn.setSelectionRange(typedIn.value.length, typedIn.value.length);
 }
@@ -590,7 +591,7 @@ function openPalette(event, text = "") {
 }
 
 function buildPalette() {
-  const input = make("input", { type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "palette-list", "aria-label": "Search actions, schedules, runs and pages", placeholder: "An action, a schedule, a run’s number or a page…", autocomplete: "off", spellcheck: "false" });
+  const input = make("input", { type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "palette-list", "aria-label": "Search actions, schedules, runs and pages", placeholder: "An action, a schedule, a tag, a run’s number or a page…", autocomplete: "off", spellcheck: "false" });
   const list = make("ul", { id: "palette-list", role: "listbox", "aria-label": "Results" });
   palette = make("dialog", { class: "palette", "aria-label": "Command palette" }, input, list);
   document.body.append(palette);
@@ -692,6 +693,8 @@ async function showKeys() {
     try {
       const answer = await fetch("/help", { headers: { Accept: "text/html" }, credentials: "same-origin" });
       const keys = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("keys");
+      const select = [...(keys?.querySelectorAll("dt") ?? [])].find((key) => key.textContent === "x");
+      if (select && !document.querySelector("[data-row] input[type=checkbox]")) { select.nextElementSibling.remove(); select.remove(); }
       if (keys) shown.append(keys);
     } catch { location.assign("/help"); }
   }
