@@ -9,10 +9,11 @@ from duetime.api import Duetime
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.engine.model import Run
 from duetime.engine.store import RunQuery
+from duetime.engine.worker.label_check import note_unreachable
 from duetime.engine.worker.runner import ClaimedRun, InlineExecutor
 from duetime.engine.worker.worker import Worker, WorkerOptions
 from duetime.kinds.jobs.declarations import Declarations
-from duetime.kinds.jobs.registry import Registry
+from duetime.kinds.jobs.registry import Registry, default_registry
 from duetime.settings import Settings
 
 
@@ -64,9 +65,10 @@ class Simulation:
         lease: float = 10.0,
         settings: Settings | None = None,
     ) -> None:
-        """Start a simulation at a time. `settings` replaces `url`, `timezone` and `lease`."""
+        """Start a simulation at a time. `settings` replaces `url`, `timezone`, `lease` and the labels of all tasks."""
         self.clock = SettableClock(instant_of(start))
-        chosen = settings or Settings(db=url, timezone=timezone, lease=lease)
+        labels = tuple({task.needs for task in registry or default_registry if task.needs is not None})
+        chosen = settings or Settings(db=url, timezone=timezone, lease=lease, labels=labels)
         self.duetime = Duetime(settings=chosen, clock=self.clock, registry=registry)
         self.worker = self._new_worker()
         Declarations(self.duetime.app.services, self.duetime.app.registry).apply()
@@ -99,6 +101,7 @@ class Simulation:
     def tell(self) -> int:
         """Create the messages that owners are to get about what went wrong, and return their number. A real worker does
         so every few seconds; a simulation only on request, so that no test has to expect them."""
+        note_unreachable(self.duetime.app.store, self.clock.now())
         return self.duetime.app.store.tell_incidents(self.clock.now())
 
     def _next_stop(self) -> Instant | None:

@@ -399,7 +399,7 @@ def test_a_script_runs_until_it_is_told_to_stop(tmp_path: Path, stop: signal.Sig
 
 
 def test_options_are_those_of_the_engine() -> None:
-    assert PolicyOptions.__annotations__.keys() == {each.name for each in fields(Policy)} - {"callbacks"}
+    assert PolicyOptions.__annotations__.keys() == {each.name for each in fields(Policy)} - {"callbacks", "needs"}
     assert TimeOptions.__annotations__.keys() == {*WAYS, *TIME_LIMITS, "timezone"}
 
 

@@ -206,7 +206,7 @@ def test_every_option(there: Site, on_site: Cli, name: str, interface: str) -> N
 
 
 def test_the_table_has_every_option_of_the_engine() -> None:
-    assert policy_options().keys() == RULES.keys() - {"callbacks"}
+    assert policy_options().keys() == RULES.keys() - {"callbacks", "needs"}
     hints = get_type_hints(PolicyOptions)
     for name, option in policy_options().items():
         assert option.texts.sentence.endswith("."), name

@@ -80,6 +80,7 @@ def test_tasks(events: Events) -> Registry:
         events.say("begun", key)
         os.kill(os.getpid(), signal.SIGKILL)
 
+    registry.extend(Task(function, name=f"{function.__name__}_gpu", needs="gpu") for function in (mark, hold))
     add_gated_tasks(registry, events)
     return registry
 
@@ -122,6 +123,7 @@ def main(options: dict[str, Any]) -> int:
         lease=options.get("lease", 2.0),
         drain=options.get("drain", 5.0),
         agents=test_agents(options),
+        labels=options.get("labels", ()),
     )
     app = build(settings, registry=test_tasks(Events(options["events"])))
     engine = app.engine()

@@ -179,6 +179,15 @@ class ThreadUse(StrEnum):
     CAPPED = "capped"  # such kinds use at most half of the threads, because their runs are long
 
 
+def lane_names(kinds: Mapping[str, Kind]) -> dict[str, ThreadUse]:
+    """Return the names with which the lanes of a worker begin: its kinds, and its kinds with each of their `labels`."""
+    return {
+        model.with_label(name, label): kind.thread_use
+        for name, kind in kinds.items()
+        for label in (None, *getattr(kind, "labels", ()))
+    }
+
+
 class Kind(Protocol):
     name: str
     defaults: Mapping[str, Any]

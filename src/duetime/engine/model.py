@@ -289,10 +289,21 @@ def status_of(progress: Progress) -> str:
 
 def lane_of(kind: str, *, at_most_once: bool = False, suspect: bool = False) -> str:
     """Return the lane of the due queue. Suspects and at-most-once work, which is never claimed early, have lanes of
-    their own."""
+    their own. For work that needs a label, `kind` is that of `with_label`."""
     if suspect:
         return f"{kind}:solo"
     return f"{kind}:exact" if at_most_once else kind
+
+
+def with_label(kind: str, label: str | None) -> str:
+    """Return the name with which the lanes of a kind begin, for work that needs a worker with this label: `job@gpu`."""
+    return kind if label is None else f"{kind}@{label}"
+
+
+def kind_and_label(lane: str) -> tuple[str, str]:
+    """Return the kind of a lane, and the label that a worker needs for it, which is empty for most."""
+    kind, _, label = lane.partition(":")[0].partition("@")
+    return kind, label
 
 
 def run_holder(run: int, fence: int) -> str:

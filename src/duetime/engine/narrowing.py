@@ -54,6 +54,7 @@ POLICY: Final[Mapping[str, Narrower]] = {
     "alert": eq,
     "tagged": eq,  # tags decide where alerts go, and what a person changes together
     "callbacks": lambda stored, new: True,  # they follow from the payload and are checked with it
+    "needs": lambda stored, new: True,
     "untaken": eq,
     "expire_after": lower,
     **{name: eq for name, rule in RULES.items() if rule.is_for_people},

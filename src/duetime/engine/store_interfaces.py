@@ -277,6 +277,9 @@ class Figures(Protocol):
     def living(self) -> list[Living]:
         """Return runs that may still change, at most MAX_COUNTED_ROWS."""
 
+    def lanes(self) -> list[str]:
+        """Return the lanes that have entries, at a cost that does not grow with their number."""
+
     def depths(self, lanes: Sequence[str], now: Instant) -> dict[str, int]:
         """Return the number of due entries by lane; at most MAX_COUNTED_ROWS of each."""
 

@@ -241,7 +241,8 @@ class Drafter(RequestChecks):
         if options is not None:
             usual = {**self._kind(definition.kind).defaults, **({} if prepared is None else prepared.policy)}
             stored = json_object(definition.policy) or {}  # if it was corrupted in the database, an edit repairs it
-            policy = policy_to_json(self._changed_policy(usual, stored, options))
+            needs = {} if prepared is None else {"needs": None}  # which always follows from the payload
+            policy = policy_to_json(self._changed_policy(usual, stored, {**options, **needs}))
         if prepared is not None:
             prepared.agree(policy_for_ending(policy or definition.policy))
         _check_edited(definition, policy, trigger)
@@ -318,6 +319,7 @@ def _what_follows(definition: Definition, before: Mapping[str, Any], after: Mapp
     """Return the policy changes that a new payload implies: those that differ from what the old one implied, `before`.
     Options that the old payload left open and somebody has set since stay."""
     chosen = (json_object(definition.policy) or {}).keys() - before.keys()
+    after = {"needs": None, **after}
     return {name: value for name, value in after.items() if name not in chosen and value != before.get(name)}
 
 

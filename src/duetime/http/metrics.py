@@ -135,7 +135,8 @@ class StoreCollector(Collector):
         living = self._store.living()
         sums = self._tallies.look(living)
         shapes: tuple[dict[str, bool], ...] = ({}, {"at_most_once": True}, {"suspect": True})
-        lanes = [lane_of(kind, **shape) for kind in self._scheduler.kinds for shape in shapes]
+        usual = [lane_of(kind, **shape) for kind in self._scheduler.kinds for shape in shapes]
+        lanes = list(dict.fromkeys([*usual, *self._store.lanes()]))
         entry = self._store.earliest(lanes)
         lag = 0.0 if entry is None else max(0.0, (now - entry.at) / SECOND)
         yield GaugeMetricFamily("duetime_due_lag_seconds", "How long the oldest due entry has been waiting.", lag)

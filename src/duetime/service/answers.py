@@ -490,6 +490,8 @@ class WorkerState(Value):
     """The host and process."""
     lanes: list[str]
     """The lanes of the due queue that it takes work from."""
+    labels: list[str]
+    """Its labels: only workers with a label run tasks that need it."""
     session: bool
     """Whether it ends when its client is closed."""
     started: datetime

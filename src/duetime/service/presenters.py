@@ -37,7 +37,7 @@ from duetime.service.masking import masked, masking_of
 from duetime.service.options import TIME_LIMITS, policy_options
 from duetime.service.state_details import run_detail
 from duetime.service.warnings import ScheduleWarning, declare, warning
-from duetime.service.workers import is_alive
+from duetime.service.workers import is_alive, labels_of
 from duetime.settings.sections import INBOX
 
 declare(declared_elsewhere="It may be changed back by what declares it: also change it in {source}.")
@@ -398,6 +398,7 @@ def worker_shape(worker: WorkerRow, now: Instant, zone: str) -> View:
         "id": worker.id,
         "name": worker.name,
         "lanes": [lane for lane in worker.lanes.split(",") if ":knows:" not in lane],
+        "labels": labels_of(worker),
         "session": bool(worker.session),
         "started": instant_view(worker.started, zone),
         "seen": instant_view(worker.seen, zone),

@@ -14,7 +14,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller, Kind
-from duetime.engine.model import Definition, Run, Schedule, WorkerRow
+from duetime.engine.model import Definition, Run, Schedule, WorkerRow, kind_and_label, with_label
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
@@ -24,7 +24,7 @@ from duetime.engine.value_class import NamedTuple, dataclass
 from duetime.service.kind_spec import KindHooks, KindSpec, Outside, known_specs
 from duetime.service.presenters import instant_view, policy_shape
 from duetime.service.warnings import DELIVERY_PREFIX, ScheduleWarning, declare, warning
-from duetime.service.workers import living, work_entry
+from duetime.service.workers import labels_of, living, work_entry
 
 K = TypeVar("K", bound=Kind)
 Q = TypeVar("Q", RunQuery, ScheduleQuery)
@@ -33,6 +33,7 @@ _DEFAULT_HOOKS = KindHooks()
 NO_WORKER, NO_WORKER_FOR_KIND, SESSIONS_ONLY = "no_worker", "no_worker_for_kind", "session_worker_only"
 WORKER_WARNINGS = (NO_WORKER, NO_WORKER_FOR_KIND, SESSIONS_ONLY)
 """Codes of the warnings that a worker is missing. A session worker exists only while its agent client is open."""
+_NEEDS = '"needs"'
 _EVENT = '"type":"event"'
 """In every stored trigger that waits for an event, and in no other."""
 declare(
@@ -40,6 +41,7 @@ declare(
     unknown_path="The latest event {event} has no {path}, so its place stays as it is written.",
     no_worker="No worker is running, so nothing fires until one does: run `duetime service install`.",
     no_worker_for_kind="No worker that is running takes a {kind}, so it does not fire until one does.",
+    no_worker_for_label="No worker that is running has the label {label}; what needs it waits: use --label.",
     no_worker_for_task="No worker that is running knows {task}: start one with the module that registers it.",
     session_worker_only="It fires only while an agent client is open: run `duetime service install` to have it always.",
     all_paused="Everything scheduled earlier is paused{until}; this one is not, so it fires.",
@@ -148,6 +150,14 @@ class Services:
         """Return the reasons why schedules of this kind, or of any kind, might not fire."""
         return self._warnings_about(self.scheduler.workers(), kind)
 
+    def label_warnings(self, lanes: Sequence[str] | None = None) -> list[ScheduleWarning]:
+        """Return a warning for each label that scheduled work, or that in these lanes, needs and no live worker has."""
+        alive = living(self.scheduler.workers(), self.scheduler.clock.now())
+        lanes = self.scheduler.store.lanes() if lanes is None else lanes
+        labels = {kind_and_label(lane)[1] for lane in lanes if alive}
+        lacking = labels - {"", *(label for worker in alive for label in labels_of(worker))}
+        return [warning("no_worker_for_label", label=label) for label in sorted(lacking)]
+
     def _recent_worker_warnings(self, kind: str) -> list[ScheduleWarning]:
         """Do the same with a list of workers that may be a second old; read it again if it is not empty and leads to a
         warning."""
@@ -173,12 +183,16 @@ class Services:
     def _work_warnings(self, definition: Definition) -> list[ScheduleWarning]:
         """Return a warning if every worker for this kind has published what it can run, and none can run this."""
         workers = self.scheduler.store.recent_workers()
-        kind = definition.kind
+        kind = name = definition.kind
+        if _NEEDS in definition.policy:  # most need no label
+            name = with_label(kind, policy_for_ending(definition.policy).needs)
+            if warnings := self.label_warnings([name]):
+                return warnings
         published = work_entry(kind, "")
         if not any(published in worker.lanes for worker in workers):
             return []
         entry = f",{work_entry(kind, definition.subject)},"
-        alive = living(workers, self.scheduler.clock.now(), kind)
+        alive = living(workers, self.scheduler.clock.now(), name)
         for worker in alive:
             if entry in f",{worker.lanes}," or published not in worker.lanes:
                 return []

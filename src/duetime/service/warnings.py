@@ -36,6 +36,10 @@ EXPLANATIONS: Final = {
         "Every worker that runs was started without the module that registers this task. Start one with --tasks and "
         "that module, or name it under `tasks` in the settings and restart; until then the runs wait."
     ),
+    "no_worker_for_label": (
+        "A task that needs a label runs only on workers that have it, and none of those is running. Start one with "
+        "`duetime worker --label`, or add the label to `labels` in the settings of a machine that can do this work."
+    ),
     "session_worker_only": (
         "The only worker belongs to an agent client and ends with it. Whatever is due while no client is open waits "
         "until one is opened. `duetime service install` keeps a worker running without a client."

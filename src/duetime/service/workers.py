@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.model import WorkerRow, lane_of
+from duetime.engine.model import WorkerRow, kind_and_label
 
 _SILENCE = 30 * SECOND
 """How long after its last heartbeat a worker counts as alive, whatever its lease; longer than any heartbeat
@@ -17,9 +17,10 @@ def is_alive(worker: WorkerRow, now: Instant) -> bool:
 
 
 def living(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) -> list[WorkerRow]:
-    """Return the live workers that claim runs of this kind, or of any kind."""
+    """Return the live workers that claim runs of this kind, or of any kind; for work that needs a label, of
+    `engine.model.with_label`."""
     alive = [worker for worker in workers if is_alive(worker, now)]
-    return alive if kind is None else [worker for worker in alive if lane_of(kind) in worker.lanes.split(",")]
+    return alive if kind is None else [worker for worker in alive if kind in worker.lanes.split(",")]
 
 
 def work_entry(kind: str, subject: str) -> str:
@@ -28,5 +29,10 @@ def work_entry(kind: str, subject: str) -> str:
 
 
 def kinds_taken(worker: WorkerRow) -> list[str]:
-    """Return the kinds whose runs a worker claims, without the separate lanes that each kind has."""
+    """Return the kinds whose runs a worker claims, without the separate lanes that each kind has; `job@gpu` stands for
+    those that need a label."""
     return list(dict.fromkeys(lane.partition(":")[0] for lane in worker.lanes.split(",")))
+
+
+def labels_of(worker: WorkerRow) -> list[str]:
+    return sorted({label for lane in worker.lanes.split(",") if (label := kind_and_label(lane)[1])})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, get_args, get_type_hints
 
 from duetime.engine.errors import InvalidInput, unknown
+from duetime.engine.policy.options import is_tag
 from duetime.settings.kind_settings import kind_settings, kind_tables
 from duetime.settings.model import Settings
 
@@ -104,6 +105,9 @@ def problems_of(settings: Settings) -> Iterator[tuple[str, str]]:
         if not _is_network(proxy):
             advice = "is not an address or network; write one such as 10.0.0.5 or 10.0.0.0/24"
             yield "trusted_proxies", f"trusted_proxies: {proxy!r} {advice}"
+    for label in settings.labels:
+        if not is_tag(label):
+            yield "labels", f"labels: {label!r} is not a label; write one such as gpu, in lowercase"
     for each in kind_settings():
         yield from each.problems(settings)
 

@@ -34,6 +34,8 @@ class Settings:
     """Default time zone, an IANA name such as `Europe/Berlin`; empty means the machine's."""
     tasks: tuple[str, ...] = ()
     """Modules, or paths of `.py` files, that register tasks."""
+    labels: tuple[str, ...] = ()
+    """Labels of the workers on this machine, such as `gpu`: only they run tasks that need one of them."""
     threads: int = 16
     """Maximum concurrent runs per worker. With four or more, a quarter is reserved for notifications, and each
     owner leaves a part to the others."""

@@ -39,7 +39,8 @@ from duetime.stores.search import marks
 from duetime.stores.transaction import Transaction, schedule_of
 
 _IS_OPEN: Final = """p.state NOT IN ('cancelled', 'deleted') AND NOT CASE WHEN i.trouble IN ('paused', 'broken')
-  THEN p.state NOT IN ('paused', 'broken')
+  THEN p.state NOT IN ('paused', 'broken') WHEN i.trouble = 'untaken' AND i.run IS NULL
+  THEN NOT EXISTS (SELECT 1 FROM due d WHERE d.schedule = i.schedule AND d.at <= i.last)
   ELSE p.failures = 0 AND COALESCE(p.last_status, '') = 'completed' AND COALESCE(p.last_run, 0) >= i.last END
 AND COALESCE(r.status, '') NOT IN ('pending', 'queued', 'running', 'waiting')"""
 """A worker ends the others soon: see `incidents_over`. While the run is tried again, nobody needs to do anything."""

@@ -29,7 +29,7 @@ from duetime.engine.store_interfaces import (
     Trace,
 )
 from duetime.stores.reads import NamedQueries
-from duetime.stores.search import LIVE, marks
+from duetime.stores.search import LANES, LIVE, marks
 from duetime.stores.transaction import Transaction
 
 MAX_FORGOTTEN = 500
@@ -223,6 +223,9 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
 
     def living(self) -> list[Living]:
         return [Living._make(row) for row in self._rows(_LIVING, ())]
+
+    def lanes(self) -> list[str]:
+        return [lane for (lane,) in self._rows(LANES, ())]
 
     def depths(self, lanes: Sequence[str], now: Instant) -> dict[str, int]:
         return {lane: self._rows(_DEPTH, (lane, now))[0][0] for lane in lanes}

@@ -17,7 +17,7 @@ from duetime.engine.clock import DAY
 from duetime.engine.clock import NEVER as NO_TIME
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import InvalidInput, StoreUnusable
-from duetime.engine.model import Attempt, Definition, Progress, Run, Schedule, ScheduleState, WorkerRow, lane_of
+from duetime.engine.model import Attempt, Definition, Progress, Run, Schedule, ScheduleState, WorkerRow, kind_and_label
 from duetime.engine.policy.options import checked_tag
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.store_interfaces import Remote
@@ -335,7 +335,7 @@ _ROWS: Final = (
     "SELECT d.at, s.*, p.* FROM due d JOIN progress p ON p.schedule = d.schedule JOIN schedules s ON s.id = d.schedule"
 )
 # Skips from each lane to the next: the queue may be long, but it has few lanes.
-_LANES: Final = (
+LANES: Final = (
     "WITH RECURSIVE lanes (lane) AS (SELECT min(lane) FROM due UNION ALL"
     " SELECT (SELECT min(due.lane) FROM due WHERE due.lane > lanes.lane) FROM lanes WHERE lanes.lane IS NOT NULL)"
     " SELECT lane FROM lanes WHERE lane IS NOT NULL"
@@ -348,10 +348,8 @@ def firing(ask: Ask, query: ScheduleQuery) -> list[Placed]:
     if query.tagged is not None and not few:
         few = ask(*_tagged(query.owner, query.tagged))[0][0] < MAX_SORTED
     lanes: Sequence[str | None] = [None]
-    if not few and query.kind is not None:
-        lanes = [lane_of(query.kind, at_most_once=exact) for exact in (False, True)]
-    elif not few:
-        lanes = [row[0] for row in ask(_LANES, ())]
+    if not few:
+        lanes = [lane for (lane,) in ask(LANES, ()) if query.kind in (None, kind_and_label(lane)[0])]
     pages = [firing_page(query, lane) for lane in lanes]
     if not few and query.owner is not None:  # entries written by an earlier version have no owner
         pages += [firing_page(query, lane, NOBODY) for lane in lanes]

@@ -15,6 +15,7 @@ from duetime.app import server_url, sign_in_link, tokens_for_command, tokens_of,
 from duetime.cli.serve.demo import LOG, demo_settings
 from duetime.cli.serve.shutdown import log_to
 from duetime.cli.serve.worker import (
+    Labels,
     Lease,
     Live,
     NoWait,
@@ -61,6 +62,7 @@ def serve(
     tools: Tools = None,
     threads: Threads = None,
     lease: Lease = None,
+    label: Labels = None,
     no_auth: Annotated[bool, option("--no-auth", "Require no access tokens; only on a loopback address.")] = False,
     print_config: Annotated[
         str | None, option("--print-config CLIENT", "Print the configuration for an agent client, or for all of them.")
@@ -77,7 +79,7 @@ def serve(
     Ctrl-C stops at once."""
     modules = tuple(tasks) if tasks else None
     flags = {"host": host, "port": port, "db": db, "tasks": modules, "tools": tools, "threads": threads, "lease": lease}
-    settings = settings_for(flags)
+    settings = settings_for({**flags, "labels": tuple(label) if label else None})
     if demo:
         settings = demo_settings(settings, db)
     if print_config is not None:

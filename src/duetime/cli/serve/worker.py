@@ -59,6 +59,7 @@ def print_start(app: App, name: str, samples: list[Schedule], json_: bool, *, qu
         ("store", store),
         ("zone", f"{zone}, now {clock_local(now, zone)}"),
         ("tasks", ", ".join(names)),
+        *([("labels", ", ".join(app.settings.labels))] if app.settings.labels else ()),
         ("work", waiting),
         ("stop", "Ctrl-C waits for what runs; a second one stops at once"),
     ])  # fmt: skip
@@ -104,6 +105,9 @@ Threads = Annotated[int | None, option("--threads", "Maximum number of runs at t
 Lease = Annotated[
     float | None, option("--lease", "Seconds without a heartbeat after which other workers take over.", min=1)
 ]
+Labels = Annotated[
+    list[str] | None, option("--label NAME", "Label of this worker, which runs tasks that need it. Repeatable.")
+]
 Live = Annotated[bool, option("--live", "Show every run as it happens.")]
 Verbose = Annotated[bool, option("--verbose", "Log the whole traceback of a failed run.")]
 NoWait = Annotated[
@@ -125,6 +129,7 @@ def worker(
     db: Db = None,
     threads: Threads = None,
     lease: Lease = None,
+    label: Labels = None,
     demo: Annotated[bool, option("--demo", "Run sample tasks in a separate SQLite file, and show them live.")] = False,
     live: Live = False,
     verbose: Verbose = False,
@@ -136,7 +141,7 @@ def worker(
     """Run what is due, without a server. Ctrl-C or SIGTERM waits for running work and stops; a second one stops at
     once."""
     flags = {"db": db, "tasks": tuple(tasks) if tasks else None, "threads": threads, "lease": lease}
-    settings = settings_for(flags)
+    settings = settings_for({**flags, "labels": tuple(label) if label else None})
     if demo:
         settings = demo_settings(settings, db)
     elif tasks is None:  # who names a task module means the current folder

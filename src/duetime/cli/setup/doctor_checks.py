@@ -192,6 +192,8 @@ def _workers(app: App, now: Instant, *, demo: bool) -> Generator[Check, None, in
         db = app.settings.db
         how = program("worker", *(("--db", without_password(db)) if db else ()))
         yield Check("warn", "worker", f"none is running, so nothing fires; start one: {how}")
+    for each in app.services.label_warnings():
+        yield Check("warn", "labels", each.text)
     return len(alive)
 
 

@@ -45,7 +45,8 @@ def checked_topic(text: object, field: str = "topic") -> str:
     )
 
 
-# Tags: texts by which schedules are found, changed together, and their alerts are sent to another topic.
+# Tags: texts by which schedules are found, changed together, and their alerts are sent to another topic. Labels of
+# workers are written like tags.
 
 MAX_TAGS: Final = 10
 _TAG = pattern(r"[a-z0-9][a-z0-9._-]{0,39}")
@@ -126,7 +127,7 @@ class AlertMode(StrEnum):
 class OptionRule(NamedTuple):
     """The values that an option accepts. Durations and their bounds are in microseconds."""
 
-    type: Literal["choice", "count", "duration", "flag", "topic", "address", "callbacks", "gate", "tags"]
+    type: Literal["choice", "count", "duration", "flag", "topic", "address", "callbacks", "gate", "tags", "label"]
     low: int = 0
     high: int = 0
     choices: tuple[str, ...] = ()
@@ -199,6 +200,8 @@ class Policy:
     gate_failure: str = _choice(GateFailure.RUN)
     tagged: str | None = _option(None, OptionRule("tags"))
     """Its tags with a comma around each: `,backup,nightly,`."""
+    needs: str | None = _option(None, OptionRule("label"))
+    """The label of the workers that may run it; it follows from the payload."""
 
     @property
     def is_observed(self) -> bool:
@@ -207,7 +210,7 @@ class Policy:
 
 
 RULES: Final[Mapping[str, OptionRule]] = {item.name: item.metadata[_RULE] for item in fields(Policy)}
-"""What each option accepts, callbacks included, which only kinds set."""
+"""What each option accepts, including callbacks and `needs`, which only kinds set."""
 _DEFAULTS = {item.name: item.default for item in fields(Policy)}
 _values_of = attrgetter(*_DEFAULTS)
 
@@ -300,6 +303,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], object]]] = {
     "address": _check_address,
     "gate": _check_gate,
     "tags": lambda name, value: _tags_text(value, name),
+    "label": lambda name, value: checked_tag(str(value), name),
 }
 
 

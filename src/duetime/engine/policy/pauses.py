@@ -6,12 +6,12 @@ from typing import Final
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, RunStatus, Schedule, ScheduleState, lane_of
+from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, RunStatus, Schedule, ScheduleState
 from duetime.engine.policy.catch_up import missed_span, missed_span_without, next_instant
 from duetime.engine.policy.decision import Change, Decision, as_stored, changed, not_possible, touch
 from duetime.engine.policy.finish import cooldown_end, park_queued, release
 from duetime.engine.policy.options import CatchUp, policy_for_ending, policy_from_json
-from duetime.engine.policy.rows import Span, Writes, ended, run_entry, span_run, trigger_entry
+from duetime.engine.policy.rows import Span, Writes, ended, policy_lane, run_entry, span_run, trigger_entry
 from duetime.engine.triggers.base import OnceTrigger
 from duetime.engine.triggers.build import readable
 
@@ -47,7 +47,7 @@ def resume_entry(definition: Definition) -> list[DueEntry]:
     """Return the due entry that ends a pause, if the pause has an end."""
     if definition.resume_at is None:
         return []
-    lane = lane_of(definition.kind, at_most_once=policy_for_ending(definition.policy).at_most_once)
+    lane = policy_lane(definition.kind, policy_for_ending(definition.policy))
     return [DueEntry(lane, definition.resume_at, definition.id, NO_RUN, definition.owner)]
 
 

@@ -25,6 +25,7 @@ from duetime.engine.model import (
     Trouble,
     WorkerId,
     lane_of,
+    with_label,
 )
 from duetime.engine.policy.options import Policy, policy_from_json
 from duetime.engine.triggers import Trigger, trigger_from_json
@@ -115,15 +116,20 @@ def earliest_start(definition: Definition, run: Run, now: Instant) -> Instant:
 
 def trigger_entry(definition: Definition, policy: Policy, due: Instant) -> DueEntry:
     trigger = trigger_from_json(definition.trigger)
-    lane = lane_of(definition.kind, at_most_once=True) if policy.at_most_once else definition.kind
+    special = policy.at_most_once or policy.needs is not None
+    lane = policy_lane(definition.kind, policy) if special else definition.kind
     at = start_of(definition, trigger, due) if trigger.jitter else due
-    return DueEntry(lane, at, definition.id, NO_RUN, definition.owner)
+    return _new(DueEntry, (lane, at, definition.id, NO_RUN, definition.owner))
+
+
+def policy_lane(kind: str, policy: Policy, *, suspect: bool = False) -> str:
+    return lane_of(with_label(kind, policy.needs), at_most_once=policy.at_most_once, suspect=suspect)
 
 
 def run_entry(definition: Definition, policy: Policy, run: Run, at: Instant) -> DueEntry:
     """Build the due entry of a run. A run that was held by a process when it died is a suspect: workers hold few of
     these at a time."""
-    lane = lane_of(definition.kind, at_most_once=policy.at_most_once, suspect=run.deaths > 0)
+    lane = policy_lane(definition.kind, policy, suspect=run.deaths > 0)
     return DueEntry(lane, at, definition.id, run.id, definition.owner)
 
 
@@ -178,7 +184,7 @@ def first_entry(draft: Draft, schedule: ScheduleId) -> DueEntry:
 
 @lru_cache(maxsize=1024)
 def first_lane(kind: str, policy: str) -> str:
-    return lane_of(kind, at_most_once=policy_from_json(policy).at_most_once)
+    return policy_lane(kind, policy_from_json(policy))
 
 
 def quota_reached(limit: int) -> LimitReached:

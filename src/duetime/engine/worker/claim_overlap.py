@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.rows import first_lane
 from duetime.engine.store import QueuePosition
 
 MIN_OVERLAPPED_CLAIMS = 100
@@ -28,7 +29,7 @@ class ClaimTurn:
         self.claims: Counter[tuple[str, str]] = Counter()
         """The number of runs being committed and not yet accepted after the turn was passed on, by kind and owner."""
         self.ends: dict[str, QueuePosition] = {}
-        """The position in the queue of the last of these claims, by kind."""
+        """The position in the queue of the last of these claims, by lane."""
         self.passed = False
 
 
@@ -58,7 +59,7 @@ class ClaimOverlap:
 
     def pass_on(self, turn: ClaimTurn, claims: Sequence[Claim]) -> None:
         turn.claims = Counter([(claim.definition.kind, claim.definition.owner) for claim in claims])
-        turn.ends = {claim.definition.kind: QueuePosition(claim.at, claim.definition.id) for claim in claims}
+        turn.ends = {first_lane(each.kind, each.policy): QueuePosition(at, each.id) for _, each, at in claims}
         with self._changed:
             self._committing.append(turn)
         turn.passed = True
@@ -75,10 +76,10 @@ class ClaimOverlap:
         return sum((turn.claims for turn in self._committing), Counter())
 
     def ends(self) -> dict[str, QueuePosition]:
-        """Return, by kind, how far into the queue the claims being committed extend. The caller holds the lock."""
+        """Return, by lane, how far into the queue the claims being committed extend. The caller holds the lock."""
         ends: dict[str, QueuePosition] = {}
         for turn in self._committing:
-            ends |= {kind: max(end, ends.get(kind, end)) for kind, end in turn.ends.items()}
+            ends |= {lane: max(end, ends.get(lane, end)) for lane, end in turn.ends.items()}
         return ends
 
     def wait_for_commits(self) -> None:

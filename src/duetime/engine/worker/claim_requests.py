@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from duetime.engine.clock import SECOND, Clock, Instant, is_real
-from duetime.engine.kind import LOCAL, Kind
-from duetime.engine.model import DueEntry, lane_of
+from duetime.engine.kind import LOCAL
+from duetime.engine.model import DueEntry, kind_and_label, lane_of
 from duetime.engine.store import ClaimRequest, QueuePosition, Store
 from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.shares import ClaimShares, kind_and_owner
@@ -78,13 +78,13 @@ class ClaimRequests:
     """Chooses requests that fit the threads, the suspects and the owners' shares. Only one thread at a time calls
     it."""
 
-    def __init__(self, store: Store, kinds: Mapping[str, Kind], clock: Clock, shares: ClaimShares, lead: int) -> None:
-        self._store, self._kinds, self._clock, self._shares, self._lead = store, kinds, clock, shares, lead
-        self.lanes = [
-            lane
-            for kind in sorted(kinds)
-            for lane in (lane_of(kind), lane_of(kind, at_most_once=True), lane_of(kind, suspect=True))
-        ]
+    def __init__(self, store: Store, names: Iterable[str], clock: Clock, shares: ClaimShares, lead: int) -> None:
+        """`names`: those with which the lanes begin, which are kinds, and kinds with a label; see `lane_names`."""
+        self._store, self._names, self._clock, self._shares, self._lead = store, sorted(names), clock, shares, lead
+        self._exact = {name: lane_of(name, at_most_once=True) for name in self._names}
+        self._solo = {name: lane_of(name, suspect=True) for name in self._names}
+        self.lanes = [lane for name in self._names for lane in (name, self._exact[name], self._solo[name])]
+        self._is_labelled = any(kind_and_label(name)[1] for name in self._names)
         self.blocked = False
         """True if something may be due that was not requested because there was no capacity for it."""
         self.stuck = False
@@ -146,7 +146,7 @@ class ClaimRequests:
     ) -> list[ClaimRequest]:
         """Request work that needs an idle thread (at most `exact`), then suspects (`solo`), then the rest (`capacity`).
 
-        `ends` says, by kind, how far another thread is currently claiming the rest: skipping what it has locked costs
+        `ends` says, by lane, how far another thread is currently claiming the rest: skipping what it has locked costs
         as much as claiming it. Entries that were added before that position are found by an occasional request from the
         beginning.
         """
@@ -163,17 +163,17 @@ class ClaimRequests:
 
     def _wants_of(self, now: Instant, exact: int, solo: int, capacity: int) -> list[ClaimRequest]:
         """Return the requests of all kinds; the kinds of a group share its limit."""
-        lead, kinds = self._lead, self._shares.order(self._kinds)
+        if self._is_labelled:
+            self._names.reverse()  # so that neither work with a label nor work without one always comes first
+        lead, kinds = self._lead, self._shares.order(self._names)
         soon = Instant(now + lead)
-        alone = [self._want(kind, lane_of(kind, at_most_once=True), exact, exact, now, "slots:exact") for kind in kinds]
+        alone = [self._want(kind, self._exact[kind], exact, exact, now, "slots:exact") for kind in kinds]
         self._giving_way -= {
             self._shares.group(kind) for kind, want in zip(kinds, alone, strict=True) if want.limit > 0
         }
-        suspects = [self._want(kind, lane_of(kind, suspect=True), solo, capacity, now, "slots:solo") for kind in kinds]
+        suspects = [self._want(kind, self._solo[kind], solo, capacity, now, "slots:solo") for kind in kinds]
         others = [kind for kind in kinds if self._shares.group(kind) not in self._giving_way]
-        rest = [
-            self._want(kind, lane_of(kind), capacity, capacity, soon, "slots")._replace(lead=lead) for kind in others
-        ]
+        rest = [self._want(kind, kind, capacity, capacity, soon, "slots")._replace(lead=lead) for kind in others]
         bound = self._server_bound
         return [want._replace(server_bound=bound) for want in (*alone, *suspects, *rest) if want.limit > 0]
 
@@ -216,7 +216,7 @@ class ClaimRequests:
         """Return the groups of kinds with due work that needs an idle thread. Other work gives way to it, because
         otherwise it would wait forever beside a queue that is always refilled."""
         lanes = {want.lane for want in wants}
-        left = {kind: lane for kind in self._kinds if (lane := lane_of(kind, at_most_once=True)) not in lanes}
+        left = {kind: lane for kind, lane in self._exact.items() if lane not in lanes}
         if not left:
             return frozenset()
         if self._looked - self._looked_aside < 0.05:

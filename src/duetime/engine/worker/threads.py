@@ -10,12 +10,13 @@ from functools import partial
 
 from duetime.engine.clock import SECOND, Clock, Instant, StoreClock
 from duetime.engine.errors import TRANSIENT, DuetimeError, WorkerGone, describe
-from duetime.engine.kind import Kind, StopReason
+from duetime.engine.kind import Kind, StopReason, lane_names
 from duetime.engine.policy.restore import KEPT_AFTER_DELETE
 from duetime.engine.store import Store
 from duetime.engine.times import zones
 from duetime.engine.worker.capture import capture
 from duetime.engine.worker.claim_requests import LONGEST_SLEEP
+from duetime.engine.worker.label_check import note_unreachable
 from duetime.engine.worker.lease import ExchangeAge
 from duetime.engine.worker.pool import Pool, Timer
 from duetime.engine.worker.runner import ClaimedRun
@@ -66,8 +67,7 @@ class Engine:
         self.exchange_age.limit = self._longest_pause
         self._following = clock = StoreClock(clock)
         self.worker = Worker(store, kinds, clock, self.options)
-        uses = {name: kind.thread_use for name, kind in kinds.items()}
-        self.pool = Pool(self.options.threads, self._execute, self._note_end, uses)
+        self.pool = Pool(self.options.threads, self._execute, self._note_end, lane_names(kinds))
         self.timer = Timer(clock)
         self.worker.executor = self.pool
         self.worker.shares.threads = self.pool.shares
@@ -303,6 +303,7 @@ class Engine:
         monotonic = self._clock.monotonic()
         if monotonic >= self._next_tell:
             self._next_tell = monotonic + TELL_EVERY
+            note_unreachable(self._store, self._clock.now())
             self._store.tell_incidents(self._clock.now())
 
     def _tidy(self) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.errors import TRANSIENT, StoreUnavailable, StoreUnusable, WorkerGone
-from duetime.engine.kind import Kind, StopReason
+from duetime.engine.kind import Kind, StopReason, lane_names
 from duetime.engine.model import Cause, RunId, WorkerId
 from duetime.engine.policy.catch_up import LEAD, Answers, evaluate
 from duetime.engine.policy.claim import Claim
@@ -92,7 +92,7 @@ class Worker:
         most_ahead = (3 if store.writes_overlap else 4) * self.batch
         self.pace = Pace(clock, options.ahead, most_ahead)
         self.shares = ClaimShares(options.ahead, most_ahead)
-        self.requests = ClaimRequests(store, kinds, clock, self.shares, options.lead)
+        self.requests = ClaimRequests(store, lane_names(kinds), clock, self.shares, options.lead)
         self.claiming = True
         self.draining = False
         """True: no further run is started, and runs that have not started are released."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import CoroutineType, MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -50,7 +50,7 @@ class JobKind(KindHooks):
     """The kind whose runs call tasks.
 
     `grace`: seconds that a cancelled process has to end by itself. `patience`: seconds that a child lives without
-    hearing from its worker, unless the worker's lease ends earlier.
+    hearing from its worker, unless the worker's lease ends earlier. `labels`: those of the worker of this process.
     """
 
     name = "job"
@@ -67,9 +67,10 @@ class JobKind(KindHooks):
         grace: float = 5.0,
         patience: float = 30.0,
         scheduler: Callable[[], Scheduler] | None = None,
+        labels: Sequence[str] = (),
     ) -> None:
-        self.registry, self._scheduler = registry, scheduler
-        self._planner = Planner(registry)
+        self.registry, self._scheduler, self.labels = registry, scheduler, labels
+        self._planner = Planner(registry, labels)
         self._limits = {"grace": grace, "patience": patience}
         self._starting = threading.Lock()
         self._async: AsyncLoop | None = None
@@ -93,7 +94,8 @@ class JobKind(KindHooks):
         plan = self._planner.checked(text, args, kwargs, caller)
         prepared = {"task": text, "args": args, "kwargs": kwargs}
         web = "task" if caller.grant is not None and any(stage.task.web for stage in plan.stages) else ""
-        return Prepared(prepared, plan.stages[0].task.name, check_cron=refuse_seconds, web=web)
+        policy = {} if plan.needs is None else {"needs": plan.needs}
+        return Prepared(prepared, plan.stages[0].task.name, policy, check_cron=refuse_seconds, web=web)
 
     def tasks_of(self, text: str, caller: Caller) -> list[Task]:
         """Return the task, or those of a pipeline, that a caller may schedule. Raises UnknownTask."""

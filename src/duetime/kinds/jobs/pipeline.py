@@ -7,7 +7,7 @@ import ast
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from duetime.engine.errors import InvalidInput, UnknownTask
@@ -122,6 +122,8 @@ class Plan(NamedTuple):
     stages: tuple[Stage, ...]
     bare: Task | None
     """The task, if the job consists of only a task name, as most jobs do."""
+    needs: str | None = None
+    """The label of the workers that may run it."""
 
     @property
     def in_one_process(self) -> bool:
@@ -131,10 +133,17 @@ class Plan(NamedTuple):
 
 
 class Planner:
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self.known = lru_cache(maxsize=4096)(partial(_plan, registry.get))
-        """Returns the plan for a run. Permissions were checked when the job was created. Raises UnknownTask."""
+    def __init__(self, registry: Registry, labels: Sequence[str] = ()) -> None:
+        self._registry, self._labels = registry, labels
+        self.known = lru_cache(maxsize=4096)(self._known)
+        """Returns the plan for a run. Permissions were checked when the job was created. Raises UnknownTask, also if
+        the worker has no label that the tasks need: the job may be older than their needs."""
+
+    def _known(self, text: str) -> Plan:
+        plan = _plan(self._registry.get, text)
+        if plan.needs is not None and plan.needs not in self._labels:
+            raise UnknownTask(f"{text[:_SHOWN]} needs the label {plan.needs}, which this worker lacks", field="task")
+        return plan
 
     def visible(self, text: str, caller: Caller) -> Plan:
         """Return the plan of tasks that a caller may schedule. Raises UnknownTask."""
@@ -169,7 +178,7 @@ class Planner:
 
 @lru_cache(maxsize=4096)
 def _bare(task: Task) -> Plan:
-    return Plan((Stage(task, Step(task.name)),), task)
+    return Plan((Stage(task, Step(task.name)),), task, task.needs)
 
 
 def _plan(find: Callable[[str], Task | None], text: str) -> Plan:
@@ -186,7 +195,11 @@ def _plan(find: Callable[[str], Task | None], text: str) -> Plan:
         if task is None:
             raise _unknown(step.task)
         stages.append(Stage(task, step))
-    return Plan(tuple(stages), None)
+    needs = sorted({stage.task.needs for stage in stages if stage.task.needs is not None})
+    if len(needs) > 1:
+        problem = f"its tasks need workers with different labels, {' and '.join(needs)}; give each its own job"
+        raise InvalidInput(field="task", problem=problem)
+    return Plan(tuple(stages), None, *needs)
 
 
 def _unknown(text: str) -> UnknownTask:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
 
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.kind import LOCAL
+from duetime.engine.policy.options import is_tag
 from duetime.kinds.jobs.arguments import Arguments
 from duetime.kinds.jobs.context import TaskContext
 
@@ -50,11 +51,12 @@ class Task:
         portable: bool = False,
         web: bool = False,
         gate: bool = False,
+        needs: str | None = None,
     ) -> None:
         """`operator`: only for operators. `local`: only for operators on this machine, without a token. `constants`:
         named arguments from the settings, which callers neither see nor change. `portable`: in a pipeline, it can run
         in the process of another step. `web`: not for agents' runs that may not use the web. `gate`: only in
-        `only_if`, where it remembers something."""
+        `only_if`, where it remembers something. `needs`: only for workers with this label."""
         self.function = function
         self.name = _name_of(function) if name is None else name
         self.description = inspect.cleandoc(description or function.__doc__ or "")
@@ -65,6 +67,7 @@ class Task:
         self.portable = portable
         self.web = web
         self.gate = gate
+        self.needs = None if needs is None else str(needs)
         self.schedule: NewSchedule | None = None
         """What its decorator declares; see `declaration_reader`."""
         _check(self)
@@ -123,6 +126,7 @@ class Registry:
         isolation: Isolation = "thread",
         operator: bool = False,
         web: bool = False,
+        needs: str | None = None,
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         **schedule: Any,
@@ -138,6 +142,7 @@ class Registry:
         isolation: Isolation = "thread",
         operator: bool = False,
         web: bool = False,
+        needs: str | None = None,
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         **schedule: Any,
@@ -146,7 +151,8 @@ class Registry:
 
         The default name is that of the function, and the default description its docstring. With `isolation="process"`,
         each run has its own process. With `operator`, agents cannot see or schedule the task. With `web`, the task
-        reaches the network, so the runs of agents that may not use the web cannot schedule it.
+        reaches the network, so the runs of agents that may not use the web cannot schedule it. With `needs="gpu"`, only
+        workers with the label `gpu` run it.
 
         With times, such as `every="1h"` or `when="every weekday at 8:30"`, a worker that starts creates a schedule with
         these options and the arguments `args` and `kwargs`, named after the task. It changes the schedule when the
@@ -156,14 +162,15 @@ class Registry:
         def register(decorated: F) -> F:
             if not callable(decorated):
                 raise InvalidTask(f"@task takes its options by name: @task(name={decorated!r})")
-            options: dict[str, Any] = {"isolation": isolation, "operator": operator, "web": web}
+            options: dict[str, Any] = {"isolation": isolation, "operator": operator, "web": web, "needs": needs}
             added = self.add(Task(decorated, name=name, description=description, **options))
             if schedule or args or kwargs:
                 from duetime.kinds.jobs.declaration_reader import read_declaration  # most tasks declare nothing
 
                 try:
                     module = decorated.__module__
-                    added.schedule = read_declaration(added.name, module, args, kwargs or {}, schedule)
+                    own = schedule if needs is None else {**schedule, "needs": needs}
+                    added.schedule = read_declaration(added.name, module, args, kwargs or {}, own)
                 except InvalidInput as error:
                     raise InvalidTask(f"{added.name}: {error.message}") from None
             return decorated
@@ -209,6 +216,8 @@ def _check(task: Task) -> None:
             f"{task.name!r} cannot be the name of a task: it must begin with a letter or _, followed by "
             "letters, digits, '_', '.' and '-', at most 100; give one: @task(name=...)"
         )
+    if task.needs is not None and not is_tag(task.needs):
+        raise InvalidTask(f"{task.name}: needs must be a label such as 'gpu', in lowercase, not {task.needs!r}")
     if task.isolation not in get_args(Isolation):
         raise InvalidTask(f"{task.name}: isolation must be 'thread' or 'process', not {task.isolation!r}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):

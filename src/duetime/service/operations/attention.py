@@ -42,6 +42,7 @@ _NEXT_STEPS: Final = {
     Trouble.PAUSED: "Remove the cause and resume the schedule.",
     Trouble.BROKEN: "Edit the time rule of the schedule, or delete it.",
 }
+_NEEDS_LABEL: Final = "Start a worker with the label that it needs, or cancel it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,8 @@ def attention(call: Call, request: ListAttention) -> Answer[AttentionRows]:
 
 def problem_view(call: Call, row: IncidentRow) -> View:
     shape, trouble = incident_shape(row, call.zone), Trouble(row.trouble)
-    return {**shape, "headline": headline(trouble, shape["name"]), "next_step": _NEXT_STEPS[trouble]}
+    step = _NEXT_STEPS[trouble] if row.run or trouble != Trouble.UNTAKEN else _NEEDS_LABEL
+    return {**shape, "headline": headline(trouble, shape["name"]), "next_step": step}
 
 
 def _runs(call: Call) -> tuple[list[RunOfSchedule], set[Trouble]]:

@@ -49,7 +49,8 @@ def status(call: Call) -> Answer[View]:
     services, caller = call.services, call.caller
     now = services.scheduler.clock.now()
     kinds: dict[str, Any] = {}
-    warnings = [*services.worker_warnings(), *services.process_warnings()]
+    labels = services.label_warnings() if caller.operator or caller.owner == LOCAL else []
+    warnings = [*services.worker_warnings(), *labels, *services.process_warnings()]
     for kind in services.kinds:
         status = services.hooks(kind).status(caller.owner)
         warnings += status.warnings

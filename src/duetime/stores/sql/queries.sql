@@ -337,13 +337,16 @@ UPDATE incidents SET recovered = ?,
 WHERE id = ? AND recovered IS NULL AND last = ?
 
 -- name: incidents_over
--- One outage is one message, so that nobody hears that what was missed goes on.
+-- One outage is one message, so that nobody hears that what was missed goes on. Without a run, what nobody took waits
+-- for a worker with its label; it is over when it is no longer in the queue.
 SELECT i.schedule, i.cause, i.id, i.last, CASE WHEN p.last_status = 'completed'
   AND p.state IN ('active', 'paused', 'ended') AND i.trouble <> 'missed' THEN 1 ELSE 0 END
 FROM incidents i JOIN progress p ON p.schedule = i.schedule
 WHERE i.recovered IS NULL AND (
   p.state IN ('cancelled', 'deleted')
   OR CASE WHEN i.trouble IN ('paused', 'broken') THEN p.state NOT IN ('paused', 'broken')
+    WHEN i.trouble = 'untaken' AND i.run IS NULL
+    THEN NOT EXISTS (SELECT 1 FROM due d WHERE d.schedule = i.schedule AND d.at <= i.last)
     ELSE p.failures = 0 AND p.last_status = 'completed' AND p.last_run >= i.last END)
 LIMIT 1000
 
