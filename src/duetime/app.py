@@ -23,6 +23,7 @@ from duetime.engine.policy.fair_share import Budget
 from duetime.engine.redaction import remember_secrets, without_password
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Store
+from duetime.engine.trace_context import may_trace
 from duetime.engine.value_class import dataclass
 from duetime.engine.worker.lease import ExchangeAge
 from duetime.kinds import load_specs
@@ -117,6 +118,10 @@ class App:
         if not session:
             for note in notes_for_others(self.scheduler, self.settings, delivery, addresses=False):
                 log.warning("%s", note)
+        if may_trace() and isinstance(self.clock, SystemClock):
+            from duetime.tracing import trace_runs
+
+            trace_runs(self.kinds.values(), self.store)
         engine = Engine(self.store, self.kinds, self.clock, options, self.exchange_age)
         if not session:
             engine.registered = declarations.follow
@@ -245,6 +250,10 @@ def _assembled(
     scheduler.notices = [SERVER_IS_OLDER] if is_older else []
     if server is not None:
         scheduler.notices = _differences(settings, zone, Services(scheduler))
+    if may_trace():
+        from duetime.tracing import continue_requests
+
+        continue_requests(scheduler)
     return App(settings, clock, store, kinds, scheduler, ExchangeAge(clock), published_text)
 
 
@@ -402,4 +411,9 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     routes = [*watched, *further, *pages, mcp_route(server, limits)]
     names = (*app.settings.hosts, *hosts)
     api = api_mount(context, version(), limits)
-    return http_app(tokens, browsers, not_found_page, api, routes, partial(running, server), names, limits)
+    application = http_app(tokens, browsers, not_found_page, api, routes, partial(running, server), names, limits)
+    if may_trace():
+        from duetime.tracing import with_traces
+
+        application.add_middleware(with_traces)
+    return application

@@ -102,3 +102,13 @@ def test_runs_know_their_neighbours_and_their_next_attempt(store: BaseStore, han
     assert at is not None and 0 < at - (T0 + 3 * MINUTE) <= 10 * SECOND
     assert store.starts_at(first) is None
     hand.record(hand.claim(at), at)
+
+
+def test_the_trace_of_who_started_a_run_is_stored_with_it(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    fired = store.change(schedule, T0, lambda change: changes.fire(change, trace="00-1-2-01"))
+    assert store.trace_of(fired.id) == "00-1-2-01"
+    (claim,) = hand.claim(T0)
+    hand.record([claim], T0)
+    plain = store.change(schedule, T0, changes.fire)
+    assert store.trace_of(plain.id) is None and store.trace_of(RunId(999)) is None

@@ -59,6 +59,8 @@ _schedule_of = itemgetter(Creation._fields.index("schedule"))
 class Scheduler(Checkout):
     notices: Sequence[tuple[str, str]] = ()
     """Codes and texts of notices for everybody who creates something in this process; set by whoever builds it."""
+    request_trace: Callable[[], str] = str
+    """Returns the trace of the request in this context; empty without tracing."""
 
     def __init__(
         self, store: Store, kinds: Mapping[str, Kind], clock: Clock, *, zone: str = "UTC", limits: Limits | None = None
@@ -216,7 +218,7 @@ class Scheduler(Checkout):
         if (size := len(text.encode())) > MAX_EVENT_BYTES:
             message = f"data: it has {size:,} bytes, and {MAX_EVENT_BYTES:,} are possible; send a reference to it"
             raise LimitReached(message, code="too_large", details={"field": "data"})
-        key = None if key is None else self.drafter.key(key, now)
+        key = self.drafter.key(key, now) if key is not None or self.request_trace() else None
         event = EventRow(0, caller.owner, name, key, now, caller.depth, text)
         return self.store.emit(event, self._most_bytes(caller.owner).get(caller.owner))
 
@@ -269,7 +271,7 @@ class Scheduler(Checkout):
 
     def run_now(self, caller: Caller, public_id: str, kind: str | None = None, *, force: bool = False) -> Run:
         """Run a schedule now. With `force`, its gate is not checked."""
-        decide = partial(policy_changes.fire, force=force)
+        decide = partial(policy_changes.fire, force=force, trace=self.request_trace())
         return self._change(caller, public_id, kind, decide, sets_off=True, operators_own=True)
 
     def run_with(self, caller: Caller, schedule: Schedule, payload: Mapping[str, Any], *, force: bool = False) -> Run:
@@ -279,7 +281,7 @@ class Scheduler(Checkout):
         text = self.drafter.input(caller, definition, payload)
         for owner, limit in self._most_bytes(definition.owner).items():
             self.store.add_bytes(owner, len(text.encode()), limit, self.clock.now())
-        decide = partial(policy_changes.fire, payload=text, force=force)
+        decide = partial(policy_changes.fire, payload=text, force=force, trace=self.request_trace())
         return self._change(caller, schedule, None, decide, sets_off=True)
 
     def _change(

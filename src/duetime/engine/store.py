@@ -368,6 +368,9 @@ class Store(Remotes, Revocations, Publication, Figures, Incidents, Hooks, Events
     def gate_gift(self, run: RunId) -> GateGift | None:
         """Return what its gate gave to a run."""
 
+    def trace_of(self, run: RunId) -> str | None:
+        """Return the span of the request that started a run manually, if there is one."""
+
     def stop_requests(self, runs: Sequence[RunId]) -> dict[RunId, RunStopRequest]:
         """Return who asked these runs to stop, of those that somebody asked."""
 

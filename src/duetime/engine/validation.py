@@ -170,13 +170,14 @@ class Drafter(RequestChecks):
             if idempotency_key.startswith("~"):
                 raise InvalidInput(field="idempotency_key", problem="must not begin with ~")
             return self._text("idempotency_key", idempotency_key, self.limits.key_length)
-        return f"{self._key_prefix(now)}{next(self._numbers)}"
+        return f"{self.key_prefix(now)}{next(self._numbers)}"
 
     def _new_keys(self, now: Instant, number: int) -> list[str]:
-        prefix = self._key_prefix(now)
+        prefix = self.key_prefix(now)
         return [f"{prefix}{each}" for each in islice(self._numbers, number)]
 
-    def _key_prefix(self, now: Instant) -> str:
+    def key_prefix(self, now: Instant) -> str:
+        """Return the beginning of keys that no caller chose. `duetime.tracing` replaces this method."""
         return f"~{now:016x}-{self._nonce}-"
 
     def check_pause(self, until: Instant | None, note: str | None, now: Instant) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from duetime.engine import trace_context
 from duetime.engine.clock import Clock
 from duetime.net.calls import CallFailed, HttpAnswer, HttpCall, checked
 from duetime.net.ssrf_guard import Guard, Resolver
@@ -50,6 +51,9 @@ class Http:
 
     def send(self, call: HttpCall) -> HttpAnswer:
         """Return the answer, whatever its status. Raise CallFailed if there is none."""
+        if headers := trace_context.headers():
+            own = {name.lower() for name in call.headers}
+            call = call._replace(headers={**call.headers, **{n: v for n, v in headers.items() if n not in own}})
         return self.open().send(checked(call), call.patience)
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from duetime.engine import trace_context
 from duetime.engine.clock import SystemClock
 
 TICK = 0.05
@@ -56,6 +57,7 @@ class ChildProcess:
 
     def __init__(self, spec: ProcessSpec, **options: Any) -> None:
         """Raises OSError or ValueError if it cannot be started."""
+        named = {name.upper(): value for name, value in trace_context.headers().items()}
         # Processes run in real time, even if the schedules use a settable clock.
         self._clock = SystemClock()
         self._process = subprocess.Popen(
@@ -63,7 +65,7 @@ class ChildProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE if spec.stdout else _operators_output(),
             stderr=subprocess.PIPE if spec.stderr else subprocess.STDOUT if spec.stdout else None,
-            env=spec.env,
+            env={**(os.environ if spec.env is None else spec.env), **named} if named else spec.env,
             cwd=spec.folder,
             **options,
         )

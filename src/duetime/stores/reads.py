@@ -181,6 +181,9 @@ class ReadsMixin(NamedQueries):
         rows = self._named("gate_gift", run)
         return gift_from(rows[0][0]) if rows else None
 
+    def trace_of(self, run: RunId) -> str | None:
+        return next((trace for (trace,) in self._named("trace_of", run)), None)
+
     def stop_requests(self, runs: Sequence[RunId]) -> dict[RunId, RunStopRequest]:
         if not runs:
             return {}

@@ -231,7 +231,7 @@ def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Ins
 
 
 @as_stored
-def fire(change: Change, payload: str | None = None, *, force: bool = False) -> Decision[Run]:
+def fire(change: Change, payload: str | None = None, *, force: bool = False, trace: str = "") -> Decision[Run]:
     """Run now, in addition to the trigger; the overlap policy applies as to any other occurrence. A given payload is
     the input of this run only; the schedule keeps its own. With `force`, its gate is not checked."""
     definition, progress = change.schedule
@@ -258,6 +258,8 @@ def fire(change: Change, payload: str | None = None, *, force: bool = False) -> 
         writes.columns.append(RunColumn("payload", payload, run.id))
     if change.actor is not None:
         writes.columns.append(RunColumn("actor", change.actor, run.id))
+    if trace:
+        writes.columns.append(RunColumn("trace", trace, run.id))
     if force and policy.only_if is not None:
         writes.columns.append(RunColumn("gate", GateGift(is_forced=True).to_json(), run.id))
     if in_line:

@@ -322,9 +322,10 @@ class RunColumn(NamedTuple):
     `stop_request`: when somebody asked the run to stop, and who: see `engine.store.RunStopRequest`.
     `deadline`: when the run is asked to stop by itself, because somebody shortened its time.
     `gate`: what its gate gave to the run: see `policy.gates.GateGift`.
+    `trace`: the span of the request that started the run manually, if there is one: see `duetime.tracing`.
     """
 
-    name: Literal["spared", "traceback", "payload", "actor", "stop_request", "deadline", "gate"]
+    name: Literal["spared", "traceback", "payload", "actor", "stop_request", "deadline", "gate", "trace"]
     value: int | str | None
     run: RunId
 

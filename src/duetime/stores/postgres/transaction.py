@@ -89,7 +89,7 @@ def _additions(numbers: Mapping[str, int], limits: Mapping[str, int]) -> list[An
 
 _RUN_COLUMNS = {
     "spared": "nn", "traceback": "tn", "payload": "tn", "actor": "tn", "stop_request": "tn", "deadline": "nn",
-    "gate": "tn",
+    "gate": "tn", "trace": "tn",
 }  # fmt: skip
 """The columns that few runs use, with the types of their values and of the run: see `policy.rows.RunColumn`."""
 

@@ -499,6 +499,9 @@ WHERE r.schedule = ? AND (r.status = 'running' OR r.status = 'pending' OR r.stat
 -- name: gate_gift
 SELECT r.gate FROM runs r WHERE r.id = ? AND r.gate IS NOT NULL
 
+-- name: trace_of
+SELECT r.trace FROM runs r WHERE r.id = ?
+
 -- name: whole_run_before
 SELECT r.* FROM runs r WHERE r.schedule = ? AND (r.due, r.id) < (?, ?) ORDER BY r.due DESC, r.id DESC LIMIT 1
 

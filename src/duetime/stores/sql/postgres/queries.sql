@@ -390,6 +390,9 @@ UPDATE runs r SET deadline = u.deadline FROM unnest(?::bigint[], ?::bigint[]) AS
 -- name: set_gate
 UPDATE runs r SET gate = u.gate FROM unnest(?::text[], ?::bigint[]) AS u (gate, id) WHERE r.id = u.id
 
+-- name: set_trace
+UPDATE runs r SET trace = u.trace FROM unnest(?::text[], ?::bigint[]) AS u (trace, id) WHERE r.id = u.id
+
 -- name: schema_version
 SELECT value FROM meta WHERE key = 'schema'
 

@@ -247,6 +247,9 @@ UPDATE runs SET deadline = ? WHERE id = ?
 -- name: set_gate
 UPDATE runs SET gate = ? WHERE id = ?
 
+-- name: set_trace
+UPDATE runs SET trace = ? WHERE id = ?
+
 -- name: prunable_runs
 -- Among the oldest rows only, so that a look that finds nothing costs the same in any history. What stays for now is not
 -- counted among them, or enough of it would keep all history for ever: runs that have not ended, and the open row of
