@@ -408,6 +408,17 @@ def test_no_statement_reads_a_whole_table(new_store: PostgresStore) -> None:
     assert found == []
 
 
+def test_what_is_over_is_looked_up_by_its_key_when_old_schedules_are_deleted(new_store: PostgresStore) -> None:
+    """Comparing each of 5,000 with all of them took a second and more for every batch of old history."""
+    create(new_store, *[once(T0 + number) for number in range(6_000)])
+    with new_store._writers.lend() as connection:
+        connection.execute("BEGIN")
+        connection.execute("UPDATE progress SET state = 'ended'")
+        plan = generic_plan(connection, "prune_schedules")
+        connection.rollback()
+    assert sum("progress_over" in line for line in plan) == 1, "the oldest are read along it, and nothing else"
+
+
 def generic_plan(connection: psycopg.Connection[Any], name: str) -> list[str]:
     """Return the lines of the plan that serves any values."""
     first, *rest = SQL[name].split("%s")

@@ -95,8 +95,10 @@ def fail_over(fault: Fault, trial: Trial, folder: Path) -> Outcome:
             accepting, before = CLOCK.monotonic(), completed(server)
             eventually(lambda: completed(server) > before, 60, f"work goes on\n{team.logs()}")
             resumed = CLOCK.monotonic() - accepting
+            eventually(lambda: completed(server) >= trial.occurrences, 180, "the rest is done")
         finally:
             keys += creator.stop()
+        eventually(lambda: is_available(team), 30, "this process follows too")
         team.settled(120, len(keys))
         team.check()
         runs = Counter(run.name for run in team.runs(status="completed"))
@@ -106,6 +108,13 @@ def fail_over(fault: Fault, trial: Trial, folder: Path) -> Outcome:
         repeated = sum(number - 1 for number in executed.values())
         assert not [worker for worker in team.workers if worker.exit_code() is not None], "nobody had to be restarted"
         return Outcome(len(keys), lost, doubled, repeated, resumed)
+
+
+def is_available(team: Crew) -> bool:
+    try:
+        return bool(team.app.store.schema())
+    except StoreUnavailable:
+        return False
 
 
 def cause(fault: Fault, pair: Pair, outage: float) -> NetworkServer:

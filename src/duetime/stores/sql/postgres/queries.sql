@@ -440,12 +440,13 @@ WITH oldest AS (
 
 -- name: prune_schedules
 -- What is over and has no history left. Its last run counts, since a schedule is not updated by running.
+-- The state is checked as an expression: by the partial index of states, each of the oldest would be compared with all.
 WITH oldest AS (
   SELECT schedule FROM progress WHERE state IN ('deleted', 'ended', 'cancelled') ORDER BY schedule LIMIT 5000
 ), old AS (
   SELECT p.schedule FROM oldest JOIN progress p ON p.schedule = oldest.schedule
   JOIN schedules s ON s.id = p.schedule
-  WHERE p.state IN ('deleted', 'ended', 'cancelled') AND greatest(s.updated, coalesce(p.last_run, 0)) < ?
+  WHERE p.state || '' IN ('deleted', 'ended', 'cancelled') AND greatest(s.updated, coalesce(p.last_run, 0)) < ?
     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.schedule = p.schedule)
   LIMIT ? FOR UPDATE OF p SKIP LOCKED
 ), progressed AS (DELETE FROM progress WHERE schedule IN (SELECT schedule FROM old)
