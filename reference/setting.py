@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from duetime.settings import (
     AgentSettings,
     ChannelSettings,
+    ExecutorSettings,
     HeartbeatSettings,
     McpServerSettings,
     NotificationSettings,
@@ -24,13 +25,14 @@ _ABOUT = """\
 are refused, with the name of their source.
 
 In the environment, a setting is `DUETIME_` plus its name in capitals, with its table in front:
-`DUETIME_HEARTBEAT_EVERY`. Lists are separated by commas. `[channels.NAME]`, `[agents.NAME]` and `[mcp_servers.NAME]`
-can only be set in the file."""
+`DUETIME_HEARTBEAT_EVERY`. Lists are separated by commas. `[channels.NAME]`, `[agents.NAME]`, `[mcp_servers.NAME]` and
+`[executors.NAME]` can only be set in the file."""
 _TABLES: Mapping[str, type] = {
     "notifications": NotificationSettings,
     "channels.NAME": ChannelSettings,
     "agents.NAME": AgentSettings,
     "mcp_servers.NAME": McpServerSettings,
+    "executors.NAME": ExecutorSettings,
     "heartbeat": HeartbeatSettings,
 }
 _VARIABLES = (

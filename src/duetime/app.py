@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -91,10 +92,11 @@ class App:
         from duetime.engine.worker.threads import Engine
         from duetime.engine.worker.worker import WorkerOptions
         from duetime.kinds.jobs.declarations import Declarations
+        from duetime.kinds.jobs.kind import JobKind
         from duetime.kinds.notifications.build import notes_for_others
         from duetime.kinds.notifications.kind import NotificationKind
 
-        declarations = Declarations(self.services, self.registry)
+        declarations, jobs = Declarations(self.services, self.registry), self.services.kind(JobKind)
         limit = self.settings.max_runs_per_hour
         # A limit that the operator did not set exempts their own runs.
         exempt = frozenset({LOCAL} if limit == RUNS_PER_HOUR else ())
@@ -103,7 +105,7 @@ class App:
             lease=self.settings.lease,
             session=session,
             name=process_name(),
-            published=(*self._known_work(), *(() if session else declarations.entries())),
+            published=(*self._known_work(), *jobs.entries(), *(() if session else declarations.entries())),
             known_schema=self.store.known_schema,
             runs_per_hour=Budget(limit, exempt) if limit else None,
             retention=self.settings.retention_days * DAY / SECOND or None,
@@ -123,8 +125,13 @@ class App:
 
             trace_runs(self.kinds.values(), self.store)
         engine = Engine(self.store, self.kinds, self.clock, options, self.exchange_age)
-        if not session:
-            engine.registered = declarations.follow
+
+        def begin(stopping: threading.Event) -> None:
+            if not session:
+                declarations.follow(stopping)
+            jobs.track(lambda: engine.worker.id, engine.worker.clock, stopping)
+
+        engine.registered = begin
         return engine
 
     def _known_work(self) -> tuple[str, ...]:

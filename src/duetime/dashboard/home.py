@@ -18,7 +18,7 @@ from duetime.service.errors import refuse
 from duetime.service.operations.attention import ListAttention, MarkRuns, attention, mark_runs
 from duetime.service.operations.dead_letters import count_dead
 from duetime.service.operations.history import History, history, next_attempt, run_views
-from duetime.service.operations.status import DayFigures, day_figures, worker_views, workers
+from duetime.service.operations.status import DayFigures, day_figures, executors, worker_views, workers
 from duetime.service.operations.upcoming import coming
 from duetime.service.presenters import View, moment_view
 from duetime.service.text import span
@@ -72,6 +72,7 @@ def home_page(request: PageRequest) -> Response:
         about=seen.density.about,
         here=view.place(request.now),
         workers=worker_views(request.reader, rows[:WORKERS]),
+        executors=executors(request.call) if request.sees_workers else [],
     )
 
 
@@ -129,7 +130,7 @@ _FAILING: Final = ("Failing", "/dead-letters")
 _MISSED: Final = ("Missed", "/timeline?span=week")
 _GROUP_OF: Final = {
     "paused": _STOPPED, "broken": _STOPPED, "failed": _FAILING, "undelivered": _FAILING, "missed": _MISSED,
-    "untaken": _MISSED,
+    "untaken": _MISSED, "held": _FAILING,
 }  # fmt: skip
 _STATUS_OF: Final = {"undelivered": "failed", "untaken": "missed"}
 

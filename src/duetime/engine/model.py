@@ -57,6 +57,7 @@ class Trouble(StrEnum):
     UNDELIVERED = "undelivered"  # a message was given up
     PAUSED = "paused"  # the schedule paused itself
     BROKEN = "broken"  # the schedule cannot be planned
+    HELD = "held"  # its run cannot go on, because a cluster is away
 
 
 DISMISSABLE = frozenset({RunStatus.FAILED, RunStatus.LOST, RunStatus.MISSED})
@@ -309,6 +310,40 @@ def kind_and_label(lane: str) -> tuple[str, str]:
 def run_holder(run: int, fence: int) -> str:
     """Return the holder that the token of a run identifies: this attempt of the run, and no later one."""
     return f"run_{run:08d}_{fence}"
+
+
+_EXECUTOR: Final = "on:"
+
+
+def executor_holder(name: str) -> str:
+    """Return the holder of runs that were handed to an executor of the settings, such as a cluster."""
+    return f"{_EXECUTOR}{name}"
+
+
+def executor_of(run: Run) -> str | None:
+    """Return the name of the executor that a waiting run was handed to; None for every other run."""
+    if run.status != RunStatus.WAITING or run.holder is None or not run.holder.startswith(_EXECUTOR):
+        return None
+    return run.holder.removeprefix(_EXECUTOR)
+
+
+HELD_BACK: Final = "held: "
+"""The beginning of the error of a run whose executor is away. Queries look for it, too."""
+
+
+def is_held_back(run: Run) -> bool:
+    """Return whether a run waits because its executor is away."""
+    return run.status == RunStatus.WAITING and (run.error or "").startswith(HELD_BACK)
+
+
+class ExecutorRow(NamedTuple):
+    """What the worker that tracks an executor last saw of it."""
+
+    name: str
+    type: str
+    workers: int | None  # None: unknown
+    problem: str | None  # why it cannot be reached
+    seen: Instant
 
 
 # Owners: who may use the agents and channels that the operator set up. For all other owners, they do not exist.

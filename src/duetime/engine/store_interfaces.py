@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.model import Cause, EventRow, Run, RunId, Schedule, ScheduleId
+from duetime.engine.model import Cause, EventRow, ExecutorRow, Run, RunId, Schedule, ScheduleId
 from duetime.engine.policy.incidents import IncidentRow
 from duetime.engine.value_class import NamedTuple, dataclass
 
@@ -180,6 +180,14 @@ class Publication(Protocol):
 
     def published(self) -> str | None:
         """Return the text that was published last; None if there is none."""
+
+    def store_id(self) -> str:
+        """Return the random id of this store, by which a cluster tells its runs from those of other stores."""
+
+    def note_executor(self, row: ExecutorRow) -> None:
+        """* Note how an executor of the settings is."""
+
+    def executors(self) -> list[ExecutorRow]: ...
 
 
 class Living(NamedTuple):

@@ -48,7 +48,7 @@ def _of_settings(value: Any) -> Iterator[str]:
 def _of_field(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, Mapping) or name == "body":  # headers, or a text with placeholders
         yield from secrets_in(value)
-    elif name == "db":  # neither the path of a file nor the user of a server is a secret
+    elif name in ("db", "address"):  # neither the path of a file nor the user of a server is a secret
         yield from (secret for secret in secrets_in(value) if f"://{secret}:" not in value)
     elif isinstance(value, str) and value:
         yield value

@@ -186,7 +186,8 @@ class Run(Value):
     status: str
     """pending, queued, running, waiting, completed, failed, cancelled, missed, skipped or lost."""
     state_detail: str | None
-    """More about an active run: due, waiting_for_agent, taken, held_by_limit or running."""
+    """More about an active run: due, waiting_for_agent, taken, held_by_limit, held, running, or `on` and the name of
+    the executor that has it."""
     attempt: int
     """The number of the latest attempt."""
     started: datetime | None
@@ -383,7 +384,7 @@ class Incident(Value):
     tags: list[str]
     """The tags of the schedule."""
     trouble: str
-    """failed, missed, untaken, undelivered, paused or broken."""
+    """failed, missed, untaken, undelivered, paused, broken or held."""
     headline: str
     """What is wrong, in a few words."""
     text: str
@@ -547,6 +548,8 @@ class ServerStatus(Value):
     """The names of the events that arrived, each with the time of the latest one."""
     agents: list[dict[str, Any]] = field(default_factory=list)
     """The agents of the settings."""
+    executors: list[dict[str, Any]] = field(default_factory=list)
+    """Clusters that run tasks, if there are any: their workers, how many runs are out, and the oldest."""
     channels: list[dict[str, Any]] = field(default_factory=list)
     """The channels of the settings."""
     hooks: list[dict[str, Any]] = field(default_factory=list)

@@ -252,6 +252,10 @@ class KindHooks:
         kinds."""
         return KindStatus({})
 
+    def executor_views(self) -> list[dict[str, Any]]:
+        """Return the clusters that run its work, for the operator."""
+        return []
+
     def optional_arguments(self) -> tuple[str, ...]:
         """Return the required arguments of its tools that may be left out, because the settings have a default."""
         return ()

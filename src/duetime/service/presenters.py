@@ -35,7 +35,7 @@ from duetime.engine.triggers.base import instant_from
 from duetime.service.kind_spec import known_specs, load
 from duetime.service.masking import masked, masking_of
 from duetime.service.options import TIME_LIMITS, policy_options
-from duetime.service.state_details import run_detail
+from duetime.service.state_details import run_detail, shown_status
 from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.service.workers import is_alive, labels_of
 from duetime.settings.sections import INBOX
@@ -126,7 +126,7 @@ def run_view(run: Run, zone: str) -> dict[str, Any]:
         "run_id": run.id,
         "cause": run.cause,
         "due": instant_view(run.due, zone),
-        "status": run.status,
+        "status": shown_status(run),
         "state_detail": run_detail(run),
         "attempt": run.attempt,
         "started": moment_view(run.started, zone),

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from duetime.engine.model import Run, RunStatus, names_limit
+from duetime.engine.model import Run, RunStatus, executor_of, is_held_back, names_limit
 
 DUE: Final = "due"
 WAITING_FOR_AGENT: Final = "waiting_for_agent"
 TAKEN: Final = "taken"
 HELD_BY_LIMIT: Final = "held_by_limit"
+HELD: Final = "held"
+"""The detail of a run whose executor is away."""
+_ON: Final = "on "
+"""The beginning of the detail of a run that was handed to an executor, whose name follows."""
 RUNNING: Final = "running"
 ORPHAN: Final = "what_it_follows_is_cancelled"
 """The detail of a schedule that follows another one, which is cancelled or deleted."""
 STATE_DETAILS: Final = (RUNNING, TAKEN, HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE)
 """If the live runs of a schedule differ, the first of these that applies is shown."""
-_NOT_STARTED: Final = frozenset({HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE})
+_NOT_STARTED: Final = frozenset({HELD, HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE})
 """The detail of a schedule that is due but of which nothing is running."""
 
 
@@ -46,8 +51,22 @@ def run_detail(run: Run) -> str | None:
         case RunStatus.RUNNING:
             return RUNNING
         case RunStatus.WAITING:
+            if (executor := executor_of(run)) is not None:
+                return HELD if is_held_back(run) else f"{_ON}{executor}"
             return WAITING_FOR_AGENT if run.holder is None else TAKEN
         case RunStatus.PENDING | RunStatus.QUEUED:
             return HELD_BY_LIMIT if run.attempt == 0 and names_limit(run.error) else DUE
         case _:
             return None
+
+
+def shown_status(run: Run) -> str:
+    """Return the status of a run that users see. One that was handed to an executor is running there."""
+    return RunStatus.RUNNING if (run_detail(run) or "").startswith(_ON) else run.status
+
+
+def foremost(details: Collection[str | None]) -> str | None:
+    """Return which of the details of its runs is shown for a schedule."""
+    elsewhere = (each for each in details if each is not None and each.startswith(_ON))
+    on_executor = next(elsewhere, None) if RUNNING not in details else None
+    return on_executor or next((detail for detail in (RUNNING, HELD, *STATE_DETAILS) if detail in details), None)

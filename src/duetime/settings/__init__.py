@@ -28,6 +28,7 @@ from duetime.settings.model import RUNS_PER_HOUR, Settings
 from duetime.settings.sections import (
     AgentSettings,
     ChannelSettings,
+    ExecutorSettings,
     HeartbeatSettings,
     McpServerSettings,
     NotificationSettings,
@@ -39,6 +40,7 @@ __all__ = [
     "RUNS_PER_HOUR",
     "AgentSettings",
     "ChannelSettings",
+    "ExecutorSettings",
     "HeartbeatSettings",
     "McpServerSettings",
     "NotificationSettings",
@@ -58,7 +60,7 @@ PREFIX = "DUETIME_"
 ENVIRONMENT = "the environment"
 COMMAND_LINE = "the command line"
 _TABLES = {"notifications": NotificationSettings, "heartbeat": HeartbeatSettings}
-_TABLES_OF_TABLES = ("channels", "agents", "mcp_servers")
+_TABLES_OF_TABLES = ("channels", "agents", "mcp_servers", "executors")
 """Tables whose entries have names that the operator chooses, so environment variables cannot set them."""
 
 

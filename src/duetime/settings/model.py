@@ -13,6 +13,7 @@ from duetime.settings.sections import (
     INBOX,
     AgentSettings,
     ChannelSettings,
+    ExecutorSettings,
     HeartbeatSettings,
     McpServerSettings,
     NotificationSettings,
@@ -117,6 +118,7 @@ class Settings:
     channels: Mapping[str, ChannelSettings] = field(default_factory=dict)
     agents: Mapping[str, AgentSettings] = field(default_factory=dict)
     mcp_servers: Mapping[str, McpServerSettings] = field(default_factory=dict)
+    executors: Mapping[str, ExecutorSettings] = field(default_factory=dict)
     heartbeat: HeartbeatSettings = field(default_factory=HeartbeatSettings)
     tables: Mapping[str, Any] = field(default_factory=dict)
     """Tables of kinds from other packages, by name."""

@@ -20,7 +20,9 @@ RUN_FOLDER = f"{PREFIX}RUN_FOLDER"
 none, because the folder in which it was started is not trusted."""
 _UV_CACHE = ("archive-v0", "environments-v2")
 """Folders of uv's cache in which `uvx` creates environments, which a later cache cleanup removes."""
-_EXTRAS = {"agent": "pydantic_ai", "channels": "apprise", "postgres": "psycopg", "qstash": "qstash"}
+_EXTRAS = {
+    "agent": "pydantic_ai", "channels": "apprise", "dask": "distributed", "postgres": "psycopg", "qstash": "qstash",
+}  # fmt: skip
 """A module of each extra."""
 
 

@@ -127,6 +127,18 @@ class McpServerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ExecutorSettings:
+    """`[executors.NAME]`: a cluster that runs the tasks with `runs_on="NAME"`."""
+
+    type: str = ""
+    """`dask`, or a type that an installed package adds."""
+    address: str = field(default="", repr=False)
+    """Where the cluster is, such as tcp://127.0.0.1:8786 for the scheduler of Dask."""
+    limit: int = 10_000
+    """Maximum runs that are on the cluster at once; further ones wait, and owners take turns."""
+
+
+@dataclass(frozen=True, slots=True)
 class HeartbeatSettings:
     every: str = ""
     """Interval, such as 30m; empty means no heartbeat."""

@@ -41,6 +41,8 @@ from duetime.stores.transaction import Transaction, schedule_of
 _IS_OPEN: Final = """p.state NOT IN ('cancelled', 'deleted') AND NOT CASE WHEN i.trouble IN ('paused', 'broken')
   THEN p.state NOT IN ('paused', 'broken') WHEN i.trouble = 'untaken' AND i.run IS NULL
   THEN NOT EXISTS (SELECT 1 FROM due d WHERE d.schedule = i.schedule AND d.at <= i.last)
+  WHEN i.trouble = 'held' THEN NOT EXISTS (SELECT 1 FROM runs h
+    WHERE h.schedule = i.schedule AND h.status = 'waiting' AND substr(h.error, 1, 6) = 'held: ')
   ELSE p.failures = 0 AND COALESCE(p.last_status, '') = 'completed' AND COALESCE(p.last_run, 0) >= i.last END
 AND COALESCE(r.status, '') NOT IN ('pending', 'queued', 'running', 'waiting')"""
 """A worker ends the others soon: see `incidents_over`. While the run is tried again, nobody needs to do anything."""
@@ -56,7 +58,8 @@ def apply_further(
         writes = _without_sessions(tx, writes, worker)
     for each in sorted(writes, key=_place):
         if isinstance(each, IncidentEvent):
-            due = None if each.alert == AlertMode.OFF else now + (GATHER_FOR if each.trouble == Trouble.MISSED else 0)
+            is_gathered = each.trouble in (Trouble.MISSED, Trouble.HELD)
+            due = None if each.alert == AlertMode.OFF else now + (GATHER_FOR if is_gathered else 0)
             tx.send(
                 "note_incident", each.owner, each.schedule, each.trouble, each.schedule, each.cause, MAX_OPEN_CAUSES,
                 OTHER_CAUSES, each.cause, each.text, each.run, now, now, each.alert, due,

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from duetime.engine.clock import HOUR, SECOND, Instant
-from duetime.engine.model import RunId, ScheduleId
+from duetime.engine.model import ExecutorRow, RunId, ScheduleId
 from duetime.engine.policy.rows import quota_reached
 from duetime.engine.store_interfaces import (
     BOUNDS,
@@ -166,6 +166,16 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
     def published(self) -> str | None:
         rows = self._named("published")
         return str(rows[0][0]) if rows else None
+
+    def store_id(self) -> str:
+        return f"{self._named('store_id')[0][0] % 2**64:016x}"
+
+    def note_executor(self, row: ExecutorRow) -> None:
+        with self._write() as tx:
+            tx.rows("note_executor", *row)
+
+    def executors(self) -> list[ExecutorRow]:
+        return [ExecutorRow._make(row) for row in self._named("executors")]
 
     def public_ids(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, str]:
         ids = sorted(set(schedules))

@@ -14,6 +14,15 @@ _UNWELL = ("failed", "lost", "cancelled", "missed", "skipped")
 UNWELL = " AND ".join(f"status <> '{status}'" for status in ("completed", "running", "pending", "queued", "waiting"))
 OUTGOING = "kind IN ('notification', 'request')"
 _RARE = frozenset(_UNWELL) - {"failed"}
+_ELSEWHERE = (
+    "status = 'waiting' AND substr(COALESCE(holder, ''), 1, 3) = 'on:'"
+    " AND substr(COALESCE(error, ''), 1, 6) <> 'held: '"
+)
+_SHOWN = {
+    "running": f"(status = 'running' OR ({_ELSEWHERE}))",
+    "waiting": f"(status = 'waiting' AND NOT ({_ELSEWHERE}))",
+}
+"""Runs that were handed to an executor count as running there, as people see them."""
 _AMONG_LIVE = f"id IN (SELECT id FROM runs WHERE {LIVE})"  # noqa: S608 - only constants
 
 
@@ -23,6 +32,9 @@ def _run_status(where: Where, status: str, kinds: Collection[str]) -> None:
     elif status == FAILED_OR_LOST:
         where.add("status IN ('failed', 'lost')")
         where.add(UNWELL)
+    elif status in _SHOWN:
+        where.add(_SHOWN[status])
+        where.add(_AMONG_LIVE)
     elif status == "dead":
         where.add("status IN ('failed', 'lost') AND stop = 0")
         where.add(OUTGOING if kinds and {*kinds} <= {"notification", "request"} else UNWELL)
@@ -32,6 +44,19 @@ def _run_status(where: Where, status: str, kinds: Collection[str]) -> None:
             where.add(_AMONG_LIVE)
         elif status in _UNWELL:
             where.add(UNWELL)
+
+
+def _run_statuses(where: Where, statuses: set[str]) -> None:
+    listed = f"status IN ({marks(statuses)})"
+    if "running" in statuses and "waiting" not in statuses:
+        listed = f"({listed} OR ({_ELSEWHERE}))"
+    elif "waiting" in statuses and "running" not in statuses:
+        listed = f"({listed} AND NOT ({_ELSEWHERE}))"
+    where.add(listed, *sorted(statuses))
+    if statuses <= {*_UNWELL}:
+        where.add(UNWELL)
+    elif statuses <= {*_LIVE}:
+        where.add(_AMONG_LIVE)
 
 
 def _run_kinds(where: Where, kinds: Collection[str]) -> None:
@@ -82,11 +107,7 @@ def run_filter(query: RunQuery) -> Where:
     if query.status is not None:
         _run_status(where, query.status, kinds)
     if query.statuses:
-        where.add(f"status IN ({marks(query.statuses)})", *query.statuses)
-        if {*query.statuses} <= {*_UNWELL}:
-            where.add(UNWELL)
-        elif {*query.statuses} <= {*_LIVE}:
-            where.add(_AMONG_LIVE)
+        _run_statuses(where, {*query.statuses})
     where.equal("worker", query.worker)
     if query.above is not None:
         where.add("id > ?", query.above)
@@ -152,7 +173,8 @@ def run_page(query: RunQuery) -> tuple[str, list[Any]]:
 def run_counts(query: RunQuery) -> tuple[str, list[Any]]:
     """Count the runs by status, as many as `count_to` in all."""
     where = run_filter(query)
-    inner = f"SELECT r.status FROM runs r{where.sql()} LIMIT ?"  # noqa: S608 - only columns and marks
+    status = f"CASE WHEN {_ELSEWHERE} THEN 'running' ELSE r.status END AS status"
+    inner = f"SELECT {status} FROM runs r{where.sql()} LIMIT ?"  # noqa: S608 - only columns and marks
     statement = f"SELECT status, count(*) FROM ({inner}) AS counted GROUP BY status ORDER BY status"  # noqa: S608
     return statement, [*where.values, query.count_to]
 

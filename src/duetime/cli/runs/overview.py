@@ -134,6 +134,7 @@ def status(db: Db = None, json_: Json = False) -> None:
         ("store", server["address"]),
         ("zone", view["timezone"]),
         ("workers", ", ".join(workers) or "none"),
+        *((("executors", "; ".join(map(_executor, view["executors"]))),) if "executors" in view else ()),
         ("channels", _names(view.get("channels", []))),
         ("topics", ", ".join(view["topics"]) or "none is in use"),
         ("agents", _names(view.get("agents", []))),
@@ -155,6 +156,13 @@ def status(db: Db = None, json_: Json = False) -> None:
 
 def _names(rows: list[dict[str, Any]]) -> str:
     return ", ".join(_described(each) for each in rows) or "none"
+
+
+def _executor(row: dict[str, Any]) -> str:
+    workers = "" if row["workers"] is None else f", {plural(row['workers'], 'worker')}"
+    oldest = "" if row["oldest"] is None else f", the oldest since {row['oldest']}"
+    missing = f": {row['missing']}" if "missing" in row else ""
+    return f"{row['name']} ({row['type']}){workers}, {plural(row['out'], 'run')} out{oldest}{missing}"
 
 
 def _described(row: dict[str, Any]) -> str:

@@ -222,7 +222,7 @@ def _rows(value: Any, key: Key = (), *, secret: bool = False) -> Iterator[tuple[
 
 
 def _mask(name: str, value: Any, secret: bool) -> Any:
-    if name == "db":
+    if name in ("db", "address"):
         return without_password(value)
     if secret and value:
         scheme, separator, _ = str(value).partition("://")

@@ -98,6 +98,9 @@ def secrets_in(settings: Settings) -> list[str]:
     for name, each in settings.mcp_servers.items():
         literal = [value for value in (*each.headers.values(), *each.env.values()) if "${" not in value]
         names += [f"mcp_servers.{name}"] if literal or without_password(each.url) != each.url else []
+    names += [
+        f"executors.{n}" for n, each in settings.executors.items() if without_password(each.address) != each.address
+    ]
     return [clean(name) for name in names]
 
 

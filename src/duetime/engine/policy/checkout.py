@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import Conflict
-from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
+from duetime.engine.model import HELD_BACK, Run, RunStatus, Schedule, ScheduleState, Trouble, is_held_back
 from duetime.engine.outcome import Outcome, Returned
 from duetime.engine.policy.decision import Change, Decision, as_stored, not_possible
 from duetime.engine.policy.finish import HeldRun
+from duetime.engine.policy.incidents import note
 from duetime.engine.policy.options import policy_for_ending, policy_from_json
 from duetime.engine.policy.record import Finished, count_untaken, settle
 from duetime.engine.policy.rows import Writes, run_entry
@@ -97,6 +98,32 @@ def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decisi
     freed = run._replace(status=RunStatus.RUNNING, holder=None, until=None, expires=None)
     settle(writes, HeldRun(freed, definition, progress), item, change.now, change.reader)
     return writes, writes.runs[run.id]
+
+
+def hold_back(change: Change, run: Run, holder: str, reason: str) -> Decision[Run]:
+    """Keep a run whose executor is away: no deadline passes meanwhile. An incident says so, once."""
+    if run.status != RunStatus.WAITING or run.holder != holder or is_held_back(run):
+        raise not_possible("held back", run.status)
+    definition = change.schedule.definition
+    policy = policy_for_ending(definition.policy)
+    held = run._replace(error=f"{HELD_BACK}{reason}", until=None, expires=None)
+    writes = Writes(runs={run.id: held}, due_gone=[run_entry(definition, policy, run, change.now)])
+    note(writes, definition, policy, Trouble.HELD, reason)
+    return writes, held
+
+
+def hand_over_again(change: Change, run: Run, holder: str) -> Decision[Run]:
+    """Let a run that was held back begin now, with its whole timeout."""
+    if run.holder != holder or not is_held_back(run):
+        raise not_possible("handed over", run.status)
+    definition, progress = change.schedule
+    policy = policy_for_ending(definition.policy)
+    until = None if policy.timeout is None else Instant(change.now + policy.timeout)
+    again = run._replace(error=None, until=until, expires=until, started=change.now)
+    writes = Writes(runs={run.id: again})
+    if until is not None and progress.state == ScheduleState.ACTIVE:
+        writes.due_new.append(run_entry(definition, policy, again, until))
+    return writes, again
 
 
 def _is_lapsed(run: Run, now: Instant) -> bool:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from duetime.engine.clock import Instant
+from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import TRANSIENT, InvalidInput, Refused
 from duetime.engine.model import (
     NO_RUN,
@@ -20,6 +20,7 @@ from duetime.engine.model import (
     ScheduleState,
     Trouble,
     WorkerId,
+    executor_of,
 )
 from duetime.engine.outcome import Failed
 from duetime.engine.policy.catch_up import LEAD, Answers, Occurring, Question, occurrences, without
@@ -342,7 +343,7 @@ def _expire(plan: ClaimPlan, entry: DueItem, run: Run, policy: Policy) -> None:
     held = HeldRun(lapsed, entry.definition, entry.progress)
     if run.holder is not None:
         held = held._replace(run=lapsed._replace(status=RunStatus.RUNNING))  # it was already counted as taken
-        missed = Finished(run.id, lapsed.fence, Failed("the agent that took it did not finish in time"), None, plan.now)
+        missed = Finished(run.id, lapsed.fence, Failed(_why_expired(run, policy)), None, plan.now)
         settle(plan.writes, held, missed, plan.now, plan.reader)
         return
     if policy.untaken == Untaken.EXPIRE:
@@ -355,3 +356,10 @@ def _expire(plan: ClaimPlan, entry: DueItem, run: Run, policy: Policy) -> None:
         return
     failed = lapsed._replace(status=RunStatus.FAILED, finished=plan.now, error="no agent took it in time")
     end_run(plan.writes, held, policy, failed, plan.now, plan.reader)
+
+
+def _why_expired(run: Run, policy: Policy) -> str:
+    executor = executor_of(run)
+    if executor is None:
+        return "the agent that took it did not finish in time"
+    return f"timed out after {(policy.timeout or 0) / SECOND:g} s on {executor}"

@@ -21,8 +21,8 @@ ALERT_KEY: Final = "~incident:"
 ALERT_PAUSE: Final = 10 * MINUTE
 """After a message about incidents, the owner gets no other for this time; what happens meanwhile is told together."""
 GATHER_FOR: Final = MINUTE
-"""How long to wait for more of the same before telling of what works again, or was missed in an outage. Neither is
-urgent, and both happen to many schedules within seconds. What fails is told at once."""
+"""How long to wait for more of the same before telling of what works again, was missed in an outage, or waits for a
+cluster. None of these is urgent, and all happen to many schedules within seconds. What fails is told at once."""
 REMIND_AFTER: Final = DAY
 MAX_REMINDERS: Final = 7
 MAX_TEXT_LENGTH: Final = 500
@@ -126,7 +126,7 @@ def to_tell(incidents: Sequence[IncidentRow], now: Instant) -> list[IncidentRow]
 
 
 def _was_just_missed(incident: IncidentRow) -> bool:
-    return incident.trouble == Trouble.MISSED and incident.last_told is None
+    return incident.trouble in (Trouble.MISSED, Trouble.HELD) and incident.last_told is None
 
 
 def next_due(incident: IncidentRow, now: Instant) -> Instant | None:
@@ -169,6 +169,7 @@ _HEADLINES: Final = {
     Trouble.UNDELIVERED: "{} was not delivered",
     Trouble.PAUSED: "{} is paused",
     Trouble.BROKEN: "{} cannot run any more",
+    Trouble.HELD: "{} waits: it cannot run now",
 }
 
 

@@ -20,6 +20,7 @@ SPEC = KindSpec(
     view="duetime.kinds.jobs.view:JOB",
     form="duetime.kinds.jobs.form:FORM",
     editable="duetime.kinds.jobs.mcp:EDITABLE",
+    settings="duetime.kinds.jobs.settings:SETTINGS",
     checks="duetime.kinds.jobs.checks:CHECKS",
     text="task",
     recipient="task",

@@ -27,7 +27,7 @@ def build(context: BuildContext) -> JobKind:
     own = (*tasks_of(settings), *_operator_tasks(context))
     registry: Registry | None = context.options.get("registry")
     tasks = Registry(own, base=default_registry if registry is None else registry)
-    return JobKind(tasks, scheduler=context.scheduler, labels=settings.labels)
+    return JobKind(tasks, scheduler=context.scheduler, labels=settings.labels, executors=settings.executors)
 
 
 def _operator_tasks(context: BuildContext) -> tuple[Task, ...]:

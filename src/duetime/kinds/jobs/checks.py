@@ -43,6 +43,10 @@ def _modules(settings: Settings, clock: Clock) -> Iterator[Check]:
         yield Check("fail", SUBJECT, error.message)
     if announced:
         yield Check("ok", SUBJECT, f"announced by packages: {', '.join(announced)}")
+    if settings.executors:
+        from duetime.kinds.jobs.executors.status import executor_checks
+
+        yield from executor_checks(settings)
     names = ", ".join(sorted({task.name for task in _registry(settings)} | OPERATOR_TASKS))
     more = "" if settings.tasks or announced else "; name your own with --tasks, or in duetime.toml"
     yield Check("ok", SUBJECT, f"known: {names}{more}")

@@ -13,25 +13,32 @@ from typing import TYPE_CHECKING, Any
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.encoding import clean_text, encode, error_text
 from duetime.engine.errors import InvalidInput, UnknownTask
-from duetime.engine.kind import STOPPED, Caller, Prepared, StopReason, ThreadUse, Work
-from duetime.engine.model import times_given_back
-from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned, wait_for_others
+from duetime.engine.kind import LOCAL, STOPPED, Caller, Prepared, StopReason, ThreadUse, Work
+from duetime.engine.model import executor_holder, times_given_back
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned, Waiting, wait_for_others
 from duetime.engine.redaction import redacted, redacted_trace, secrets_of
 from duetime.engine.triggers.cron import WITHOUT_SECONDS, malformed
 from duetime.kinds.jobs.arguments import as_json, told_as_piped
 from duetime.kinds.jobs.context import ProcessFailed, RetryLater, Stopped, TaskContext, TaskEvent, outcome_of
 from duetime.kinds.jobs.pipeline import Plan, Planner
 from duetime.kinds.jobs.registry import Registry, Task, default_registry
-from duetime.service.kind_spec import KindHooks
+from duetime.service.kind_spec import KindHooks, KindStatus
+from duetime.service.workers import work_entry
 
 if TYPE_CHECKING:
+    from duetime.engine.clock import Clock
+    from duetime.engine.model import WorkerId
+    from duetime.engine.policy.options import Policy
     from duetime.engine.scheduler import Scheduler
     from duetime.kinds.jobs.gates import GateChecks
     from duetime.kinds.jobs.runners import AsyncLoop, ProcessRunner
+    from duetime.settings import ExecutorSettings
 
 log = logging.getLogger("duetime.jobs")
 UNKNOWN_WAIT = 10 * SECOND
 """Longest delay before a run whose task was unknown is offered to workers again; the first delays are shorter."""
+TRACKS = "job:on"
+"""The first part of what a worker publishes about an executor."""
 _DONE = Completed()
 _FIELDS = frozenset({"task", "args", "kwargs"})
 _decode = json.JSONDecoder().raw_decode
@@ -68,8 +75,9 @@ class JobKind(KindHooks):
         patience: float = 30.0,
         scheduler: Callable[[], Scheduler] | None = None,
         labels: Sequence[str] = (),
+        executors: Mapping[str, ExecutorSettings] = MappingProxyType({}),
     ) -> None:
-        self.registry, self._scheduler, self.labels = registry, scheduler, labels
+        self.registry, self._scheduler, self.labels, self.executors = registry, scheduler, labels, executors
         self._planner = Planner(registry, labels)
         self._limits = {"grace": grace, "patience": patience}
         self._starting = threading.Lock()
@@ -77,6 +85,7 @@ class JobKind(KindHooks):
         self._processes: ProcessRunner | None = None
         self._gates: GateChecks | None = None
         self._told: set[str] = set()
+        self._trackers: list[threading.Thread] = []
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         return f"job_{{id}}_{now // SECOND}"
@@ -94,15 +103,31 @@ class JobKind(KindHooks):
         plan = self._planner.checked(text, args, kwargs, caller)
         prepared = {"task": text, "args": args, "kwargs": kwargs}
         web = "task" if caller.grant is not None and any(stage.task.web for stage in plan.stages) else ""
-        policy = {} if plan.needs is None else {"needs": plan.needs}
-        return Prepared(prepared, plan.stages[0].task.name, policy, check_cron=refuse_seconds, web=web)
+        policy, task = {} if plan.needs is None else {"needs": plan.needs}, plan.stages[0].task
+        if task.runs_on:
+            agree = partial(self._agree, task.runs_on)
+            return Prepared(prepared, task.name, policy, agree, refuse_seconds, web=web)
+        return Prepared(prepared, task.name, policy, check_cron=refuse_seconds, web=web)
+
+    def _agree(self, executor: str, policy: Policy) -> None:
+        """Refuse what an executor cannot promise."""
+        if policy.at_most_once:
+            problem = f"{executor} runs a call again if one of its machines dies; leave it out, or runs_on of the task"
+            raise InvalidInput(field="at_most_once", problem=problem)
+        settings = self.executors.get(executor)
+        if policy.timeout is None and settings is not None:
+            from duetime.kinds.jobs.executors import executor_type
+
+            if executor_type(settings.type).needs_timeout:
+                problem = f"{settings.type} can lose a call without a trace, so it needs a timeout, such as 10m"
+                raise InvalidInput(field="timeout", problem=problem)
 
     def tasks_of(self, text: str, caller: Caller) -> list[Task]:
         """Return the task, or those of a pipeline, that a caller may schedule. Raises UnknownTask."""
         return [stage.task for stage in self._planner.visible(text, caller).stages]
 
     def known_work(self) -> list[str]:
-        return [task.name for task in self.registry]
+        return [task.name for task in self.registry if not task.runs_on or task.runs_on in self.executors]
 
     def execute(self, work: Work) -> Outcome:
         try:
@@ -146,7 +171,43 @@ class JobKind(KindHooks):
         steps, context = [(task, args, kwargs, True)], self._context(work)
         return json.loads(self._process_runner().run(steps, context, work.stop, lease=work.lease, last=False))
 
+    def status(self, owner: str) -> KindStatus:
+        views = self.executor_views() if owner == LOCAL else []  # clusters belong to the operator
+        return KindStatus({"executors": views} if views else {})
+
+    def executor_views(self) -> list[dict[str, Any]]:
+        from duetime.kinds.jobs.executors.status import executor_views
+
+        return [] if self._scheduler is None else executor_views(self._scheduler(), self.executors)
+
+    def entries(self) -> list[str]:
+        """Return what a worker of this process publishes in its row: the executors whose runs it can track."""
+        return [work_entry(TRACKS, name) for name in self.executors]
+
+    def track(self, worker: Callable[[], WorkerId | None], clock: Clock, stopping: threading.Event) -> None:
+        """Track the runs that were handed to executors, in threads that end when the worker stops."""
+        if self.executors and self._scheduler is not None:
+            from duetime.kinds.jobs.executors.tracker import Tracker
+
+            store = self._scheduler().store
+            for name, settings in self.executors.items():
+                tracker = Tracker(name, settings, store, clock, worker, self.call_text, work_entry(TRACKS, name))
+                thread = threading.Thread(target=tracker.run, args=(stopping,), name=f"duetime-on-{name}", daemon=True)
+                thread.start()
+                self._trackers.append(thread)
+
+    def call_text(self, work: Work) -> str:
+        """Return the text with which an executor calls the task of a run. Raises UnknownTask."""
+        from duetime.kinds.jobs.remote import text_of_call
+
+        payload = work.filled(work.payload, self.templates)
+        task, step = self._planner.known(payload["task"]).stages[0]
+        args, kwargs = step.arguments()
+        return text_of_call(task, args + payload["args"], {**kwargs, **payload["kwargs"]}, self._context(work))
+
     def close(self) -> None:
+        for thread in self._trackers:
+            thread.join(5.0)
         with self._starting:
             loop, processes, gates = self._async, self._processes, self._gates
         if gates is not None:
@@ -157,6 +218,8 @@ class JobKind(KindHooks):
             loop.close()
 
     def _run_stages(self, plan: Plan, payload: dict[str, Any], work: Work) -> Outcome:
+        if plan.stages[0].task.runs_on:
+            return self._hand_over(plan.stages[0].task, work)
         value: Any = None
         final, together = len(plan.stages) - 1, plan.in_one_process
         for index, (task, step) in enumerate(plan.stages):
@@ -182,6 +245,18 @@ class JobKind(KindHooks):
                 return Completed(None if text == "null" else text)
             value = json.loads(text)
         return _completed(value)
+
+    def _hand_over(self, task: Task, work: Work) -> Outcome:
+        """Let the run wait without a thread until the tracker of its executor records how it ended. Nothing is sent to
+        the executor here, so that no run is lost between that and the record."""
+        name, policy = task.runs_on, work.policy
+        if name not in self.executors:
+            advice = f"start one that has [executors.{name}] in its settings"
+            return self._unknown_here(work, f"{task.name} runs on {name}, which this worker does not know; {advice}")
+        self._agree(name, policy)
+        started = work.claim.run.started or work.claim.at
+        until = None if policy.timeout is None else Instant(started + policy.timeout)
+        return Waiting(until, executor_holder(name))
 
     def _call(self, task: Task, args: list[Any], kwargs: dict[str, Any], work: Work) -> Any:
         value = task.call(args, kwargs, partial(self._context, work))

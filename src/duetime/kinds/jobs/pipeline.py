@@ -154,7 +154,7 @@ class Planner:
     ) -> Plan:
         """Return the plan for a new job or gate. Raises InvalidInput that names the argument that does not fit."""
         bare = self._registry.visible(text, caller)
-        if bare is not None and not bare.gate:
+        if bare is not None and not bare.gate and not (gate and bare.runs_on):
             bare.arguments.check(bare.name, args, kwargs)
             return _bare(bare)
         try:
@@ -165,6 +165,11 @@ class Planner:
         for index, (task, step) in enumerate(plan.stages):
             if task.gate and not gate:
                 raise InvalidInput(field="task", problem=f"{task.name} compares with earlier looks; use it in only_if")
+            if task.runs_on and (gate or len(plan.stages) > 1):
+                alone = "let it be the only task of a job, and let another job follow that one"
+                raise InvalidInput(
+                    field="task", problem=f"{task.name} runs on {task.runs_on}, so it is no step; {alone}"
+                )
             given_args, given_kwargs = step.arguments()
             if index == 0:
                 given_args += args

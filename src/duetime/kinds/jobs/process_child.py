@@ -66,21 +66,27 @@ def main(request: dict[str, Any], steps: list[Any], cancelled: threading.Event, 
         CURRENT.set((results, None))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # so that its log can be read while it runs
-    about = {**request["context"], "due": datetime.fromisoformat(request["context"]["due"])}
-    try:
-        event = request.get("event")
-        if event is not None:
-            about["event"] = TaskEvent(**{**event, "at": datetime.fromisoformat(event["at"])})
-        context = TaskContext(**about, cancelled=cancelled, progress=results.progress, emit=results.emit)
-        answer = _answer(_call(request, steps, lambda: context), request)
-    except BaseException as error:  # also SystemExit, which must not prevent the report
-        answer = {**verdict_on(error)._asdict(), "trace": traceback_of(error)}
+    answer = answer_to(request, steps, cancelled=cancelled, progress=results.progress, emit=results.emit)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except Exception:  # noqa: S110  a task may have closed or replaced it
             pass
     results.send(answer)
+
+
+def answer_to(request: dict[str, Any], steps: list[Any], **signals: Any) -> dict[str, Any]:
+    """Call the task and return its result, or how it failed, for the worker. `signals` are the other fields of its
+    context."""
+    about = {**request["context"], "due": datetime.fromisoformat(request["context"]["due"])}
+    try:
+        event = request.get("event")
+        if event is not None:
+            about["event"] = TaskEvent(**{**event, "at": datetime.fromisoformat(event["at"])})
+        context = TaskContext(**about, **signals)
+        return _answer(_call(request, steps, lambda: context), request)
+    except BaseException as error:  # also SystemExit, which must not prevent the report
+        return {**verdict_on(error)._asdict(), "trace": traceback_of(error)}
 
 
 def _call(request: dict[str, Any], steps: list[Any], context: Any) -> Any:

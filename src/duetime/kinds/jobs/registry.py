@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
@@ -13,6 +14,7 @@ from duetime.engine.kind import LOCAL
 from duetime.engine.policy.options import is_tag
 from duetime.kinds.jobs.arguments import Arguments
 from duetime.kinds.jobs.context import TaskContext
+from duetime.kinds.jobs.loading import FILE_PREFIX
 
 if TYPE_CHECKING:
     from duetime.engine.kind import Caller
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 Isolation = Literal["thread", "process"]
+ELSEWHERE = "elsewhere"
+"""Stands for the isolation of a task with `runs_on`."""
 _NAME = re.compile(r"[^\W\d][\w.-]{0,99}")
 
 
@@ -52,15 +56,18 @@ class Task:
         web: bool = False,
         gate: bool = False,
         needs: str | None = None,
+        runs_on: str = "",
     ) -> None:
         """`operator`: only for operators. `local`: only for operators on this machine, without a token. `constants`:
         named arguments from the settings, which callers neither see nor change. `portable`: in a pipeline, it can run
         in the process of another step. `web`: not for agents' runs that may not use the web. `gate`: only in
-        `only_if`, where it remembers something. `needs`: only for workers with this label."""
+        `only_if`, where it remembers something. `needs`: only for workers with this label. `runs_on`: an executor of
+        the settings, such as a cluster."""
         self.function = function
         self.name = _name_of(function) if name is None else name
         self.description = inspect.cleandoc(description or function.__doc__ or "")
-        self.isolation = isolation
+        self.runs_on = runs_on
+        self.isolation: str = ELSEWHERE if runs_on and isolation == "thread" else isolation
         self.operator = operator or local
         self.local = local
         self.constants = dict(constants or {})
@@ -127,6 +134,7 @@ class Registry:
         operator: bool = False,
         web: bool = False,
         needs: str | None = None,
+        runs_on: str = "",
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         **schedule: Any,
@@ -143,6 +151,7 @@ class Registry:
         operator: bool = False,
         web: bool = False,
         needs: str | None = None,
+        runs_on: str = "",
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         **schedule: Any,
@@ -152,7 +161,8 @@ class Registry:
         The default name is that of the function, and the default description its docstring. With `isolation="process"`,
         each run has its own process. With `operator`, agents cannot see or schedule the task. With `web`, the task
         reaches the network, so the runs of agents that may not use the web cannot schedule it. With `needs="gpu"`, only
-        workers with the label `gpu` run it.
+        workers with the label `gpu` run it. With `runs_on`, the executor of this name in the settings runs it, such as
+        a Dask cluster.
 
         With times, such as `every="1h"` or `when="every weekday at 8:30"`, a worker that starts creates a schedule with
         these options and the arguments `args` and `kwargs`, named after the task. It changes the schedule when the
@@ -163,6 +173,7 @@ class Registry:
             if not callable(decorated):
                 raise InvalidTask(f"@task takes its options by name: @task(name={decorated!r})")
             options: dict[str, Any] = {"isolation": isolation, "operator": operator, "web": web, "needs": needs}
+            options["runs_on"] = runs_on
             added = self.add(Task(decorated, name=name, description=description, **options))
             if schedule or args or kwargs:
                 from duetime.kinds.jobs.declaration_reader import read_declaration  # most tasks declare nothing
@@ -218,12 +229,15 @@ def _check(task: Task) -> None:
         )
     if task.needs is not None and not is_tag(task.needs):
         raise InvalidTask(f"{task.name}: needs must be a label such as 'gpu', in lowercase, not {task.needs!r}")
-    if task.isolation not in get_args(Isolation):
+    if task.isolation not in (*get_args(Isolation), ELSEWHERE):
         raise InvalidTask(f"{task.name}: isolation must be 'thread' or 'process', not {task.isolation!r}")
+    if task.runs_on:
+        _check_elsewhere(task)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidTask(f"{task.name}: a generator does nothing when it is called; return a list instead")
-    if task.isolation == "process" and not getattr(function, "__qualname__", "<").replace(".", "_").isidentifier():
-        raise InvalidTask(f"{task.name}: with isolation='process' it must be a function at the top of a module")
+    if task.isolation != "thread" and not getattr(function, "__qualname__", "<").replace(".", "_").isidentifier():
+        how = "runs_on" if task.runs_on else "isolation='process'"
+        raise InvalidTask(f"{task.name}: with {how} it must be a function at the top of a module")
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError) as error:
@@ -231,6 +245,21 @@ def _check(task: Task) -> None:
     context = parameters.get("context")
     if context is not None and context.kind is inspect.Parameter.POSITIONAL_ONLY:
         raise InvalidTask(f"{task.name}: `context` must not be positional-only")
+
+
+def _check_elsewhere(task: Task) -> None:
+    """Refuse a task that other machines cannot import by name: code is named there and never sent."""
+    if task.isolation != ELSEWHERE or task.needs is not None:
+        raise InvalidTask(
+            f"{task.name}: with runs_on, {task.runs_on} decides where it runs; leave isolation and needs out"
+        )
+    module = getattr(task.function, "__module__", None) or "__main__"
+    is_script = module == "__main__" and getattr(sys.modules.get(module), "__spec__", None) is None
+    if is_script or module.startswith(FILE_PREFIX):
+        raise InvalidTask(
+            f"{task.name}: {task.runs_on} cannot import it from a file; put it into a module that is installed on the "
+            "cluster, too, and name that: --tasks package.module"
+        )
 
 
 default_registry = Registry()

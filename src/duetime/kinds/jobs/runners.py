@@ -197,7 +197,7 @@ class ProcessRunner:
             exited = process.exited
             status = process.close()
         if answers:
-            return _result(answers[0])
+            return result_of(answers[0])
         if stopped is None and not process.expired:
             raise ProcessFailed(_how_it_ended(status) if exited else "its process closed the way back to us")
         if stopped is None:  # its deadline passed, which is not the task's fault
@@ -230,12 +230,19 @@ def _output_sink() -> Sink | None:
 
 
 def _request(steps: Sequence[Call], context: TaskContext, last: bool, *, logs: bool) -> bytes:
+    about, call = description_of(steps, context, last, logs=logs)
+    return f"{json.dumps({'path': sys.path, **about})}\n{call}\n".encode()
+
+
+def description_of(
+    steps: Sequence[Call], context: TaskContext, last: bool, *, logs: bool = False
+) -> tuple[dict[str, Any], str]:
+    """Return what another process needs to know to run these steps, and their arguments as JSON."""
     name = steps[0][0].name
     call = encode_whole([[list(args), {**kwargs, **task.constants}] for task, args, kwargs, _ in steps])
     if len(call) > MOST_PASSED:
         raise ProcessFailed(f"{name}: its arguments are too large for a process", permanent=True)
     about = {
-        "path": sys.path,
         "task": name,
         "functions": [locate(task.function)._asdict() for task, *_ in steps],
         "apart": [apart for *_, apart in steps],
@@ -249,7 +256,7 @@ def _request(steps: Sequence[Call], context: TaskContext, last: bool, *, logs: b
     }
     if context.event is not None:
         about["event"] = {**context.event._asdict(), "at": context.event.at.isoformat()}
-    return f"{json.dumps(about)}\n{call}\n".encode()
+    return about, call
 
 
 def _emit(context: TaskContext, message: dict[str, Any]) -> None:
@@ -260,7 +267,8 @@ def _emit(context: TaskContext, message: dict[str, Any]) -> None:
         raise ProcessFailed(f"its event could not be sent: {error.message}", permanent=error.permanent) from None
 
 
-def _result(answer: dict[str, Any]) -> str:
+def result_of(answer: dict[str, Any]) -> str:
+    """Return the result that another process answered, as JSON text. Raises ProcessFailed."""
     if isinstance(answer.get("result"), str):
         return str(answer["result"])
     retry = answer.get("retry")

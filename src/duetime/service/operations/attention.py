@@ -41,6 +41,7 @@ _NEXT_STEPS: Final = {
     Trouble.UNDELIVERED: "Check the channel and retry the run, or resolve it.",
     Trouble.PAUSED: "Remove the cause and resume the schedule.",
     Trouble.BROKEN: "Edit the time rule of the schedule, or delete it.",
+    Trouble.HELD: "Start the cluster again, or correct its address; the run goes on then.",
 }
 _NEEDS_LABEL: Final = "Start a worker with the label that it needs, or cancel it."
 

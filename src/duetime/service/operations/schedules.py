@@ -25,7 +25,7 @@ from duetime.service.operations.declaration import (
 )
 from duetime.service.presenters import View, next_instants, preview_view, reads_as, schedule_shape
 from duetime.service.services import Call
-from duetime.service.state_details import DUE, HELD_BY_LIMIT, ORPHAN, STATE_DETAILS, WAITING_FOR_AGENT, run_detail
+from duetime.service.state_details import DUE, HELD_BY_LIMIT, ORPHAN, WAITING_FOR_AGENT, foremost, run_detail
 from duetime.service.warnings import ScheduleWarning, time_warnings
 from duetime.service.when import TriggerParts, about_option, read_times, ways_in
 
@@ -237,7 +237,7 @@ def _at_rest(call: Call, schedule: Schedule) -> str | None:
 
 
 def _foremost(details: Collection[str | None], progress: Progress) -> str | None:
-    detail = next((detail for detail in STATE_DETAILS if detail in details), None)
+    detail = foremost(details)
     if progress.state == ScheduleState.PAUSED and detail in (DUE, HELD_BY_LIMIT):
         return None  # it only waits for the resume
     return HELD_BY_LIMIT if detail == DUE and names_limit(progress.note) else detail

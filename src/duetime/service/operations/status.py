@@ -126,6 +126,11 @@ def worker_views(call: Call, rows: Sequence[WorkerRow]) -> list[View]:
     return [worker_shape(each, now, call.zone) for each in rows]
 
 
+def executors(call: Call) -> list[View]:
+    """Return the executors on which kinds run work for the operator, such as clusters."""
+    return [view for kind in call.services.kinds for view in call.services.hooks(kind).executor_views()]
+
+
 def health(call: Call) -> Answer[Health]:
     """Return the state of the store, as only an operator may see it."""
     return Answer(call.scheduler.store.health(call.now))

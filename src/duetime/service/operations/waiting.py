@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from duetime.engine.model import LIVE, Run, RunStatus, ScheduleState, names_limit, run_holder
+from duetime.engine.model import LIVE, Run, RunStatus, ScheduleState, is_held_back, names_limit, run_holder
 from duetime.engine.store import RunQuery
 from duetime.service.masking import masked
 from duetime.service.services import NO_WORKER, Call
+from duetime.service.state_details import run_detail, shown_status
 
 T = TypeVar("T")
 
@@ -35,7 +36,10 @@ def _why_unfinished(call: Call, run: Run) -> str | None:
     if run.status == RunStatus.RUNNING:
         return "it is still running"
     if run.status == RunStatus.WAITING:
-        return "no agent has taken it" if run.holder is None else "the agent that took it has not finished it"
+        if shown_status(run) == RunStatus.RUNNING:
+            return f"it is still running {run_detail(run)}"
+        taken = masked(run.error) if is_held_back(run) else "the agent that took it has not finished it"
+        return "no agent has taken it" if run.holder is None else taken
     if run.status == RunStatus.QUEUED:
         return f"it is queued behind an earlier run{_held_behind(call, run)}"
     if run.error is None:

@@ -314,6 +314,16 @@ SELECT settings FROM published
 INSERT INTO published (id, settings) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET settings = excluded.settings
 RETURNING 1
 
+-- name: store_id
+SELECT value FROM meta WHERE key = 'store'
+
+-- name: executors
+SELECT name, type, workers, problem, seen FROM executors ORDER BY name
+
+-- name: note_executor
+INSERT INTO executors (name, type, workers, problem, seen) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET
+  type = excluded.type, workers = excluded.workers, problem = excluded.problem, seen = excluded.seen RETURNING 1
+
 -- name: note_incident
 -- An open incident with the same cause counts once more. Causes beyond a limit count as one.
 INSERT INTO incidents (owner, schedule, trouble, cause, text, run, first, last, number, alert, due)
@@ -347,6 +357,8 @@ WHERE i.recovered IS NULL AND (
   OR CASE WHEN i.trouble IN ('paused', 'broken') THEN p.state NOT IN ('paused', 'broken')
     WHEN i.trouble = 'untaken' AND i.run IS NULL
     THEN NOT EXISTS (SELECT 1 FROM due d WHERE d.schedule = i.schedule AND d.at <= i.last)
+    WHEN i.trouble = 'held' THEN NOT EXISTS (SELECT 1 FROM runs h
+      WHERE h.schedule = i.schedule AND h.status = 'waiting' AND substr(h.error, 1, 6) = 'held: ')
     ELSE p.failures = 0 AND p.last_status = 'completed' AND p.last_run >= i.last END)
 LIMIT 1000
 

@@ -1,0 +1,103 @@
+"""Jobs on a real cluster, while the test kills what runs them; executions are counted outside of the store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from duetime.app import App, build
+from duetime.engine.clock import SECOND, Instant, datetime_of
+from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.model import RunStatus
+from duetime.engine.store import RunQuery
+from duetime.engine.validation import NewSchedule
+from duetime.settings import ExecutorSettings, Settings
+from tests.support import cluster_tasks
+from tests.support.dask_cluster import ROOT, kill
+from tests.support.workers import CLOCK, eventually
+
+CALLER = Caller(LOCAL, operator=True)
+
+
+class Ordeal:
+    """Jobs in a store, and the Duetime that tracks them, in a process of its own."""
+
+    def __init__(
+        self, folder: Path, type_: str, address: str, name: str = "first", timeout: float | None = None
+    ) -> None:
+        self._folder, self._name, self._timeout = folder, name, timeout
+        self._options = {"url": str(folder / f"{name}.db"), "type": type_, "address": address}
+        self._process: subprocess.Popen[str] | None = None
+        executors = {"cluster": ExecutorSettings(type_, address)}
+        settings = Settings(db=self._options["url"], timezone="UTC", executors=executors, max_schedules=100_000)
+        self._app: App = build(settings, registry=cluster_tasks.registry)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.kill()
+        self._app.close()
+
+    @property
+    def _events(self) -> Path:
+        return self._folder / f"{self._name}.events"
+
+    def create(self, number: int, seconds: float) -> None:
+        due, policy = (
+            datetime_of(Instant(CLOCK.now() + 10 * SECOND)).isoformat(),
+            {} if self._timeout is None else {"timeout": int(self._timeout * SECOND)},
+        )
+        policy |= {} if self._timeout is None else {"max_attempts": 3, "backoff": SECOND}
+        news = []
+        for each in range(number):
+            key = f"{self._name}-{each}"
+            payload = {"task": "work", "args": [key, seconds, str(self._events)]}
+            news.append(NewSchedule("job", key, "once", {"run_at": due}, payload, policy))
+        self._app.scheduler.create_all(CALLER, news)
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "tests.support.tracking_process", json.dumps(self._options)]
+        with (self._folder / f"{self._name}.log").open("a") as log:
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            self._process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n", (self._folder / f"{self._name}.log").read_text()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            kill(process)  # type: ignore[arg-type]  # of texts or bytes
+            assert process.stdout is not None
+            process.stdout.close()
+
+    def counts(self) -> dict[str, int]:
+        return self._app.store.run_counts(RunQuery(count_to=100_000))
+
+    def wait_for(self, completed: int, seconds: float = 300.0) -> None:
+        eventually(lambda: self.counts().get("completed", 0) >= completed, seconds, f"{completed} of {self._name}")
+
+    def executions(self) -> list[str]:
+        return self._events.read_text(encoding="utf-8").split()
+
+    def check(self, number: int, attempts: int = 1) -> None:
+        """Check that every run was recorded once, with its own result."""
+        assert self.counts() == {"completed": number}
+        runs = self._app.store.runs(RunQuery(limit=100_000, count_to=0, most_bytes=2**40)).items
+        assert len({run.schedule for run in runs}) == len(runs) == number
+        assert {run.result for run in runs} == {f'"{self._name}-{each}"' for each in range(number)}
+        assert all(run.name == json.loads(run.result or "") for run in runs)
+        assert all(run.status == RunStatus.COMPLETED and 1 <= run.attempt <= attempts for run in runs)
+        assert set(self.executions()) == {run.name for run in runs}
