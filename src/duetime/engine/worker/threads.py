@@ -75,8 +75,8 @@ class Engine:
         self._later: set[ClaimedRun] = set()
         """Runs that were claimed ahead of their instant and wait for a timer."""
         self._store, self._clock = store, clock
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
+        self._wake, self._stopping, self._idle = threading.Event(), threading.Event(), threading.Event()
+        """The last is set when there is nothing to do for the first time: until then, what can wait does so."""
         self._passed = threading.Event()
         """Set when a claim is planned, so that the next one can be planned while it is committed."""
         loops: dict[str, Callable[[], None]] = {"beat": self._beat, "watch": self._watch}
@@ -99,7 +99,8 @@ class Engine:
         self._failed: float | None = None
         """When an exchange or a heartbeat failed last, until the store is available again."""
         self._next_tidy = clock.monotonic() + TIDY_FIRST
-        self._is_tidying, self._is_capturing, self._next_tell, self._next_logs = False, False, 0.0, 0.0
+        self._is_watching = self._is_tidying = self._is_capturing = False
+        self._next_tell, self._next_logs = 0.0, 0.0
         self.failure: BaseException | None = None
         self.registered: Callable[[threading.Event], None] = lambda _stopping: None
         """Called once the worker is registered, before it runs anything, with the event that says that it stops."""
@@ -118,7 +119,6 @@ class Engine:
         self.exchange_age.completed()
         for thread in self._threads:
             thread.start()
-        threading.Thread(target=zones.preload, name="duetime-zones", daemon=True).start()
 
     def _notice(self) -> None:
         self.worker.notice()
@@ -190,8 +190,8 @@ class Engine:
             else:
                 if pause == FOREVER:
                     self._advanced[name] = FOREVER
-                if pause:
-                    wake.wait(pause)
+                if pause and not wake.wait(pause):
+                    self._idle.set()
             wake.clear()  # before the stop signal is checked, which `stop` sets first
 
     def _record_and_claim(self) -> float:
@@ -209,7 +209,10 @@ class Engine:
         more = exchange()
         if not self.worker.lease.expired():  # with an expired lease, a worker claims nothing
             self.exchange_age.completed()
-        return 0.0 if more else self.worker.seconds_to_look()
+        pause = 0.0 if more else self.worker.seconds_to_look()
+        if pause and not (self.worker.claimed or self.worker.needs_room):
+            self._idle.set()
+        return pause
 
     def _record(self) -> float:
         more = self.worker.record()
@@ -280,7 +283,7 @@ class Engine:
     def _watch(self) -> None:
         while not self._stopping.is_set():
             try:
-                if self._store.wait(TIDY_PAUSE if self._is_tidying else WATCH_SECONDS):
+                if self._wait_for_change():
                     self._notice()
                 self._store_logs()
                 self._tell()
@@ -290,6 +293,17 @@ class Engine:
             except Exception as error:
                 self._fail(error)
                 return
+
+    def _wait_for_change(self) -> bool:
+        """Wait for a moment, and return whether something may have changed. A worker that is not idle looks anyway."""
+        if self._is_watching:
+            return self._store.wait(TIDY_PAUSE if self._is_tidying else WATCH_SECONDS)
+        if not self._idle.wait(WATCH_SECONDS) or self._stopping.is_set():
+            return False
+        self._is_watching = True
+        threading.Thread(target=zones.preload, name="duetime-zones", daemon=True).start()
+        self._store.wait(0)  # from here on, changes are reported
+        return True
 
     def _store_logs(self) -> None:
         """Store what runs in progress have written, so that it can be read while they run."""
@@ -327,7 +341,7 @@ class Engine:
         self.worker.claiming = False
         self.worker.draining = True
         self._stopping.set()
-        for event in (self._wake, self._ended, self._passed):
+        for event in (self._wake, self._ended, self._passed, self._idle):
             event.set()
         self._store.stop_waiting()
         if not self._join_threads(max(patience, MIN_EXCHANGE_PATIENCE)):
