@@ -12,30 +12,16 @@ from typing import Any
 
 import pytest
 
-from duetime.engine.clock import HOUR, MINUTE, NEVER, Instant
+from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.errors import Conflict, WorkerGone
-from duetime.engine.model import FOLLOWED, Definition, ScheduleId
+from duetime.engine.model import ScheduleId
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
-from duetime.engine.policy.rows import Draft
-from duetime.engine.triggers import trigger_to_json
-from duetime.engine.triggers.build import build_trigger
 from duetime.stores.base import BaseStore
+from tests.support.chains import after, rule
 from tests.support.drafts import T0, every
 from tests.support.hand import Hand, create_one, runs_of, statuses, the
-
-
-def after(store: BaseStore, first: ScheduleId, outcome: str = "succeeds", **given: Any) -> Draft:
-    """Return the draft of a schedule that follows another one, which is told that somebody follows it."""
-    store.follow(first)
-    definition = every(HOUR, **given).definition
-    return Draft(definition._replace(trigger=rule(the(store, first).definition, outcome)), NEVER)
-
-
-def rule(followed: Definition, outcome: str = "succeeds") -> str:
-    config = {"outcome": outcome, FOLLOWED: (followed.id, followed.public_id, followed.name)}
-    return trigger_to_json(build_trigger("after", config, zone="UTC", now=Instant(T0)))
 
 
 def expand(store: BaseStore, now: int) -> None:

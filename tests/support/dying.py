@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,7 +59,11 @@ def work(store: BaseStore, steps: Sequence[Step]) -> Iterator[Step]:
         store.tell_incidents(Instant(step.at))
 
 
-def die_at(store: BaseStore, death: Death) -> None:
+def kill_this_process() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_at(store: BaseStore, death: Death, die: Callable[[], object] = kill_this_process) -> None:
     """Let the process die at a commit of this store: before it, all of its statements were sent."""
     write, numbers = store._write, iter(range(1, NEVER))
 
@@ -71,9 +75,9 @@ def die_at(store: BaseStore, death: Death) -> None:
             if death == (number, BEFORE):
                 if burst := getattr(tx, "_burst", None):  # as PostgreSQL's transactions send in bursts
                     burst()
-                os.kill(os.getpid(), signal.SIGKILL)
+                die()
         if death == (number, AFTER):
-            os.kill(os.getpid(), signal.SIGKILL)
+            die()
 
     store._write = deadly  # type: ignore[method-assign]
 
