@@ -115,8 +115,8 @@ def test_a_new_rule_from_a_later_time_on(stage: Stage) -> None:
     answer = stage.ada.knows("edit_schedule", schedule_id=id, cron="0 18 * * *", starting="2026-02-13 00:00")
     assert answer["next_run"] == "2026-02-11T09:00:00-08:00"
     assert "until" in answer["reads_as"] and "then" in answer["reads_as"]
-    instants = stage.ada.knows("list_upcoming", count=3)["upcoming"]
-    assert [row["at"][:13] for row in instants] == ["2026-02-11T09", "2026-02-12T09", "2026-02-13T18"]
+    [row] = stage.ada.knows("list_upcoming")["upcoming"]
+    assert [each[:13] for each in row["times"][:3]] == ["2026-02-11T09", "2026-02-12T09", "2026-02-13T18"]
     stage.time.advance(timedelta(days=5))
     runs = stage.app.scheduler.history(Caller("ada"), id)
     hours = [(run.due // HOUR - 8) % 24 for run in reversed(runs.items)]

@@ -37,20 +37,23 @@ def test_every_occurrence_of_the_window(both: Stage) -> None:
     assert [(row["name"], row["at"][11:16]) for row in whole["upcoming"]] == [
         ("often", "12:20"), ("often", "12:40"), ("seldom", "12:50"), ("often", "13:00"),
     ]  # fmt: skip
-    assert whole["more"] is False and "later" not in whole
+    assert whole["more"] is False
     assert rows(both, from_="12:30", until="12:55") == [("often", "12:40"), ("seldom", "12:50")]
 
 
-def test_what_was_cut_is_said(both: Stage) -> None:
+def test_what_does_not_fit_is_folded(both: Stage) -> None:
+    """A schedule that fires all the time does not hide the others."""
     job(both, "often", trigger_config={"minutes": 1})
     job(both, "seldom", trigger_config={"hours": 2})
     job(both, "never", trigger_config={"hours": 9})
     cut = both.ada.knows("list_upcoming", until="in 3 hours", count=5)
-    assert [row["name"] for row in cut["upcoming"]] == ["often"] * 5 and cut["more"] is True
-    assert [(row["name"], row["at"][11:16]) for row in cut["later"]] == [("seldom", "14:00")]
-    assert both.ada.knows("list_upcoming", until="in 5 minutes", count=5)["more"] is False
-    assert both.ada.knows("list_upcoming", until="in 5 minutes", count=4)["more"] is True
-    assert both.ada.knows("list_upcoming", count=3)["more"] is True, "there is no end"
+    assert [(row["name"], row["at"][11:16]) for row in cut["upcoming"]] == [("often", "12:01"), ("seldom", "14:00")]
+    assert [each[11:16] for each in cut["upcoming"][0]["times"]] == ["12:01", "12:02", "12:03", "12:04", "12:05"]
+    assert (cut["upcoming"][0]["more_times"], cut["upcoming"][1]["times"][1:], cut["more"]) == (True, [], False)
+    whole = both.ada.knows("list_upcoming", until="in 5 minutes", count=5)
+    assert (len(whole["upcoming"]), whole["more"]) == (5, False)
+    assert [name for name, _ in rows(both)] == ["often", "seldom", "never"], "there is no end"
+    assert both.ada.knows("list_upcoming", count=2)["more"] is True
 
 
 def test_by_kind_and_topic(both: Stage) -> None:
@@ -142,7 +145,8 @@ def test_an_end_after_some_runs(stage: Stage) -> None:
 def test_one_that_is_overdue_is_listed_once(stage: Stage) -> None:
     job(stage, "late")
     stage.time.clock.jump(timedelta(hours=3, minutes=30))
-    assert rows(stage, count=2) == [("late", "13:00"), ("late", "16:00")]
+    [row] = stage.ada.knows("list_upcoming")["upcoming"]
+    assert [each[11:16] for each in row["times"][:2]] == ["13:00", "16:00"]
 
 
 def test_another_owner_sees_nothing(stage: Stage) -> None:

@@ -116,7 +116,7 @@ def if_a_build_fails(toolbox: Toolbox) -> str:
     notification = {"message": "The build is red", "notification_topic": "team", "name": "red build"}
     times = {"when": "every 15 minutes", "options": {**YEAR, "only_if": condition}}
     toolbox.data("schedule_notification", {**notification, **times})
-    return _minute(toolbox.data("list_upcoming", {})["upcoming"][1]["at"])
+    return _minute(toolbox.data("list_upcoming", {})["upcoming"][0]["times"][1])
 
 
 def tell_what_differs(toolbox: Toolbox) -> str:

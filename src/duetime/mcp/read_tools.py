@@ -31,7 +31,6 @@ tools = GenericTools()
         "count": COUNT,
         "window": OBJECT,
         "more": FLAG,
-        "later": ROWS,
         "on_events": ROWS,
         "timezone": TEXT,
         "warnings": WARNINGS["warnings"],
@@ -42,12 +41,11 @@ tools = GenericTools()
     lists_schedules=True,
 )
 def list_upcoming(call: Call, arguments: Arguments) -> Reply:
-    """What fires next, in time order, of all kinds. In a window of over a day, one row per schedule with its times.
-    more: the list was cut; later has the other schedules. on_events: what waits for an event or another schedule."""
+    """What fires next, in time order, of all kinds; over a day, or if not all fit, one row per schedule with its times.
+    more: cut. on_events: what waits for an event or schedule."""
     times, warnings, _ = upcoming(call, request_of(ListUpcoming, arguments))
-    rows, later = ([_upcoming_row(call, row) for row in part] for part in (times.rows, times.later))
-    waiting = [_upcoming_row(call, row) for row in times.on_events]
-    return Reply(times._replace(rows=rows, later=later, on_events=waiting).facts(call.zone, warnings))
+    rows, waiting = ([_upcoming_row(call, row) for row in part] for part in (times.rows, times.on_events))
+    return Reply(times._replace(rows=rows, on_events=waiting).facts(call.zone, warnings))
 
 
 def _upcoming_row(call: Call, row: dict[str, Any]) -> dict[str, Any]:

@@ -117,7 +117,7 @@ class Schedule(Value):
     """pending, running, paused, completed, failed, cancelled or broken."""
     state_detail: str | None
     """More about an active schedule: due, waiting_for_agent, taken, held_by_limit, running or, if it follows another
-    one, what_it_follows_is_cancelled."""
+    one, what_it_follows_is_cancelled or _deleted."""
     trigger: dict[str, Any]
     """The trigger in the form in which it can be created."""
     reads_as: str
@@ -454,7 +454,7 @@ class Occurrence(Value):
     paused: bool = False
     """Whether it is paused, and fires only if it is resumed."""
     times: list[str] = field(default_factory=list)
-    """In a window of more than a day: its first times there."""
+    """In a window of more than a day, and if not all times fit: its first times there."""
     more_times: bool = False
     """Whether it has further times there."""
 
@@ -468,9 +468,7 @@ class Upcoming(Value):
     count: int
     """How many are listed."""
     more: bool
-    """Whether the range has times that are not listed."""
-    later: list[Occurrence] = field(default_factory=list)
-    """If so: the schedules of which none is listed, each with its first time in the range."""
+    """Whether further schedules fire in the range."""
     on_events: list[dict[str, Any]] = field(default_factory=list)
     """Schedules that wait for an event, and so have no time."""
     window: dict[str, str] = field(default_factory=dict)

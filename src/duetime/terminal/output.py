@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from duetime.engine.clock import Instant, datetime_of
-from duetime.engine.value_class import NamedTuple
+from duetime.engine.clock import Instant, datetime_of, instant_of
+from duetime.engine.value_class import NamedTuple, pattern
 from duetime.service.text import UNSAFE, ahead, clean, gist, plain_times, plural, relative, span
 
 if TYPE_CHECKING:
@@ -65,11 +65,21 @@ def escaped(document: str) -> str:
     return UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else json.dumps(match[0])[1:-1], document)
 
 
+_ISO = pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?[+-]\d\d:\d\d")
+
+
 def coming(instant: Instant | None, zone: str, now: Instant) -> str:
     from duetime.service.vocabulary import clock_local
 
     distance = ahead(instant, now)
     return distance if instant is None or distance == "-" else f"{clock_local(instant, zone)} ({distance})"
+
+
+def in_words(text: str, zone: str) -> str:
+    """Rewrite the times of a sentence that programs read, too, as people write them."""
+    from duetime.service.vocabulary import clock_local
+
+    return _ISO.sub(lambda match: clock_local(instant_of(datetime.fromisoformat(match[0])), zone), text)
 
 
 def clock_time(instant: Instant, zone: str) -> str:
@@ -430,4 +440,5 @@ def outcome(run: Run) -> str:
     """Summarize a run: its error, its progress report or its result."""
     from duetime.service.masking import masked
 
-    return gist(run.error, run.report, None if run.result is None else masked(json.loads(run.result)))
+    text = gist(run.error, run.report, None if run.result is None else masked(json.loads(run.result)))
+    return " ".join(text.split())

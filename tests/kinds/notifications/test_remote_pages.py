@@ -77,7 +77,7 @@ def test_what_fires_next_there_is_told_with_what_fires_here(api: Api, ada: Clien
         (job, "2026-02-10T15:00:00+00:00"),
     ]
     assert {row["owner"] for row in told["upcoming"]} == {"ada"} and "warnings" not in told
-    assert told["more"] is True and [row["id"] for row in told["later"]] == [again]
+    assert told["more"] is False and [row["id"] for row in told["upcoming"][2:]] == [again]
     assert again in {row["id"] for row in ada.get("/upcoming", count=30)["upcoming"]}
     operator = api.client("root", "operator")
     own = Agent(api.room, Caller("root"), "UTC").once(delay="20m", message="Coffee")

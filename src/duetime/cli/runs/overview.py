@@ -13,7 +13,7 @@ from duetime.terminal import output
 from duetime.terminal.completion import TOPICS
 from duetime.terminal.context import Application, Cursor, Db, Json, opened, program
 from duetime.terminal.declarations import ReadCommand, formerly, option, single
-from duetime.terminal.output import ahead, clean, plural
+from duetime.terminal.output import ahead, clean, in_words, plural
 from duetime.terminal.schedules.commands import Everything, Status, Tagged
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.schedules.kind_view import ANY_KIND
@@ -89,7 +89,7 @@ def upcoming(
     with opened(db) as app:
         upcoming_times, warnings, _ = read_upcoming(app.call, request)
         if json_:
-            output.print_json({"later": [], **upcoming_times.facts(app.call.zone, warnings)})
+            output.print_json(upcoming_times.facts(app.call.zone, warnings))
         elif upcoming_times.rows:
             rows = [_row(app, each) for each in upcoming_times.rows]
             output.table(
@@ -99,8 +99,7 @@ def upcoming(
             limits = "in that time" if start or until else "that matches" if kind or topic or tagged else "to fire"
             output.say(f"Nothing is scheduled {limits}. Add something: {program('notify', 'add', '--help')}")
         if upcoming_times.more and not json_:
-            left_out = ", ".join(clean(each["name"]) for each in upcoming_times.later)
-            output.say("There is more; --limit shows it." + (f" Not in this list: {left_out}." if left_out else ""))
+            output.say("There is more; --limit shows it.")
         output.warn([each.text for each in warnings])
 
 
@@ -144,7 +143,7 @@ def status(db: Db = None, json_: Json = False) -> None:
     ])  # fmt: skip
     problems = [each for each in view["problems"] if each["status"] == "open"]
     for each in problems[:_MOST_PROBLEMS]:
-        since = clock_local(instant_of(datetime.fromisoformat(each["since"])), view["timezone"])
+        since = in_words(each["since"], view["timezone"])
         often = "" if each["count"] == 1 else f" {each['count']:,} times"
         output.warn([clean(f"{each['headline']}{often}, since {since}: {each['text']}")])
     if problems:

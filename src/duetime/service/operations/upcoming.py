@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from operator import itemgetter
 from typing import Annotated
 
 from duetime.engine.clock import DAY, NEVER, Instant
@@ -36,12 +37,10 @@ from duetime.service.warnings import ScheduleWarning
 
 MOST_READ = 2000
 """Maximum number of schedules that are read for one list."""
-MOST_LATER = 20
-"""Maximum number of schedules that are named because they have no row in a list that was cut."""
 MOST_ON_EVENTS = 20
 """Maximum number of schedules that are named because they wait for an event."""
 MAX_TIMES = 5
-"""Maximum number of times that the row of one schedule has in a window of more than a day."""
+"""Maximum number of times that the row of one schedule has, if it has one row."""
 _PAGE = 200
 _MISSING = "Some times may be missing: so much is scheduled that not all of it was read. Ask for one kind or topic."
 _EXPENSIVE = "Some times are missing: the rules of some schedules take too many steps to evaluate."
@@ -51,8 +50,8 @@ Occurrence = tuple[Instant, Schedule]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListUpcoming(OperationRequest):
-    """What fires next, in time order. In a window of more than a day, each schedule has one row with its next times, so
-    that a frequent one does not hide the others."""
+    """What fires next, in time order. In a window of more than a day, and if not all times fit, each schedule has one
+    row with its next times, so that a frequent one does not hide the others."""
 
     start: Annotated[
         Time | None, Field("Only from this time on; by default, now.", brief="From then: tomorrow.", name="from")
@@ -82,9 +81,7 @@ class UpcomingTimes(NamedTuple):
 
     rows: list[View]
     more: bool
-    """Whether the window has further occurrences that are not among the rows."""
-    later: list[View]
-    """If so, the schedules without a row, each with its first time in the window."""
+    """Whether further schedules fire in the window, or not all could be read."""
     start: Instant | None
     until: Instant | None
     """The window, as far as one was given."""
@@ -97,7 +94,7 @@ class UpcomingTimes(NamedTuple):
         window = {"from": moment_view(self.start, zone), "until": moment_view(self.until, zone)}
         window = {name: value for name, value in window.items() if value}
         texts = [each.text for each in warnings]
-        further = {"window": window, "later": self.later, "on_events": list(self.on_events), "warnings": texts}
+        further = {"window": window, "on_events": list(self.on_events), "warnings": texts}
         return facts | {name: value for name, value in further.items() if value}
 
 
@@ -134,19 +131,19 @@ def _on_events(call: Call, window: _Window) -> list[View]:
 
 
 def _times(call: Call, window: _Window) -> Answer[UpcomingTimes]:
-    request = window.request
+    """Return every occurrence of a short window or, if that is too much, one row for each schedule."""
     schedules, whole = _read(call, window)
     further, unread = _kept_outside(call, window)
+    schedules, warnings = [*schedules, *further], [*([] if whole else [_MISSING]), *unread]
     if window.is_long:
-        return _by_schedule(call, window, [*schedules, *further], [*([] if whole else [_MISSING]), *unread])
+        return _by_schedule(call, window, schedules, warnings)
     with step_budget(LIST_STEPS):
-        occurrences, rest, evaluated = _first([*schedules, *further], window)
-    warnings = ([] if whole else [_MISSING]) + ([] if evaluated else [_EXPENSIVE]) + unread
-    rows, later = ([(at, _row(call, at, each)) for at, each in part] for part in (occurrences, rest))
-    beyond = sorted([*rows[request.count :], *later], key=_time)
-    more = bool(beyond) or not whole or not evaluated
-    first_rows = [row for _, row in rows[: request.count]]
-    times = UpcomingTimes(first_rows, more, _without(first_rows, [row for _, row in beyond]), *window[1:3])
+        occurrences, evaluated = _first(schedules, window)
+    if len(occurrences) > window.request.count:
+        return _by_schedule(call, window, schedules, warnings)
+    rows = [_row(call, at, each) for at, each in occurrences]
+    warnings += [] if evaluated else [_EXPENSIVE]
+    times = UpcomingTimes(rows, not whole or not evaluated, *window[1:3])
     return Answer(times, [ScheduleWarning("incomplete", text) for text in warnings])
 
 
@@ -166,9 +163,9 @@ def _by_schedule(
                 views = [instant_view(each, call.zone) for each in times[:MAX_TIMES]]
                 further = {"more_times": True} if len(times) > MAX_TIMES else {}
                 rows.append((times[0], {**_row(call, times[0], schedule), "times": views, **further}))
-    rows.sort(key=_time)
+    rows.sort(key=itemgetter(0))
     count = window.request.count
-    upcoming = UpcomingTimes([row for _, row in rows[:count]], len(rows) > count or bool(warnings), [], *window[1:3])
+    upcoming = UpcomingTimes([row for _, row in rows[:count]], len(rows) > count or bool(warnings), *window[1:3])
     return Answer(upcoming, [ScheduleWarning("incomplete", text) for text in warnings])
 
 
@@ -182,20 +179,6 @@ def count_coming(call: Call, text: str | None = None) -> Count:
     """Return how many schedules will fire; with a `text`, those that have it in their name."""
     page = call.scheduler.search(call.caller, ScheduleQuery(text=text, firing=True, limit=1))
     return Count(page.total, page.total_exact)
-
-
-def _time(row: tuple[Instant, View]) -> Instant:
-    return row[0]
-
-
-def _without(listed: Sequence[View], beyond: Sequence[View]) -> list[View]:
-    """Return the first row of each schedule that is not shown."""
-    known, others = {row["id"] for row in listed}, list[View]()
-    for row in beyond:
-        if row["id"] not in known:
-            known.add(row["id"])
-            others.append(row)
-    return others[:MOST_LATER]
 
 
 def _row(call: Call, at: Instant, schedule: Schedule) -> View:
@@ -264,32 +247,19 @@ def _is_selected(call: Call, schedule: Schedule, request: ListUpcoming) -> bool:
 # -- merging their occurrences ----------------------------------------------------------------------------------------
 
 
-def _first(schedules: Sequence[Schedule], window: _Window) -> tuple[list[Occurrence], list[Occurrence], bool]:
-    """Return the first occurrences, one more than requested; the first ones of schedules without any of these; and
-    whether every rule could be evaluated. Only what is returned is evaluated."""
-    occurrences: list[Occurrence] = []
-    evaluated, seen = True, set[int]()
-    streams = [_instants_of(schedule, window) for schedule in schedules]
-    heap: list[tuple[Instant, int]] = []
+def _first(schedules: Sequence[Schedule], window: _Window) -> tuple[list[Occurrence], bool]:
+    """Return the first occurrences, one more than requested, and whether every rule could be evaluated. Only what is
+    returned is evaluated."""
+    expensive: list[Schedule] = []
 
-    def advance(place: int) -> bool:
+    def occurrences_of(schedule: Schedule) -> Iterator[Occurrence]:
         try:
-            instant = next(streams[place], None)
+            yield from ((instant, schedule) for instant in _instants_of(schedule, window))
         except DuetimeError:
-            return False
-        if instant is not None:
-            heapq.heappush(heap, (instant, place))
-        return True
+            expensive.append(schedule)
 
-    for place in range(len(schedules)):
-        evaluated = advance(place) and evaluated
-    while heap and len(occurrences) <= window.request.count:
-        instant, place = heapq.heappop(heap)
-        seen.add(place)
-        occurrences.append((instant, schedules[place]))
-        evaluated = advance(place) and evaluated
-    rest = [(instant, schedules[place]) for instant, place in sorted(heap) if place not in seen]
-    return occurrences, rest[:MOST_LATER], evaluated
+    merged = heapq.merge(*map(occurrences_of, schedules), key=itemgetter(0))
+    return list(islice(merged, window.request.count + 1)), not expensive
 
 
 def _instants_of(schedule: Schedule, window: _Window) -> Iterator[Instant]:
