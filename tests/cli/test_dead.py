@@ -96,7 +96,7 @@ def test_all_at_once(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
 def test_a_program_says_how_many_it_expects(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
     failed(cli, tmp_path, "one", "two")
     refused = cli("dead", "retry", "--all")
-    assert refused.code == 2 and "--all: 2 runs would be retried; pass --expected 2, or --yes" in refused.err
+    assert refused.code == 2 and "2 runs would be retried; pass --expected 2, or --yes" in refused.err
     wrong = cli("dead", "retry", "--all", "--expected", "3")
     assert wrong.code == 4 and "--expected: 2 runs would be retried, not 3" in wrong.err
     assert cli("dead", "list", "--json").document["total"] == 2
@@ -276,7 +276,7 @@ def test_what_cannot_be_done_with_a_run(cli: Cli, arguments: tuple[str, ...], co
         (("retry",), 2, "give the numbers of runs, or --all"),
         (("retry", "1", "--all"), 2, "give the numbers of runs, or --all"),
         (("retry", "first"), 2, "'first' is not a number"),
-        (("retry", "1", "--text", "x"), 2, "--kind and --text choose among --all"),
+        (("retry", "1", "--text", "x"), 2, "--kind, --text and --tagged choose among --all"),
         (("dismiss", "1"), 3, "there is no run 1"),
         (("show", "1"), 3, "dead list"),
         (("list", "--kind", "task"), 2, "Unknown kind 'task'"),

@@ -225,6 +225,12 @@ def check_resolve(there: Site, reached: Interface, kind: str) -> None:
     assert run.id not in are_dead(there, kind)
 
 
+def check_resolve_matching(there: Site, reached: Interface, kind: str) -> None:
+    run = dead(there, kind)
+    reached.resolve_matching(kind, "it BROKE")
+    assert run.id not in are_dead(there, kind)
+
+
 def check_reopen(there: Site, reached: Interface, kind: str) -> None:
     run = dead(there, kind)
     there.room.scheduler.dismiss(OWNER, run.id)

@@ -188,6 +188,7 @@ def test_all_that_match_are_retried(office: Office) -> None:
     request = ChangeRuns(action="retry", error="refused")
     [planned] = plan_runs(office.call, request)
     assert (planned.newest.name, planned.number, planned.retried, planned.recurs) == ("sync", 4, 1, True)
+    assert change_runs(office.call, replace(request, dry_run=True)).value.done == [planned.newest.id]
     office.up = True
     dealt = change_runs(office.call, request).value
     assert len(dealt.done) == 1 and dealt.refused == [], "of a recurring schedule, only the newest"
@@ -206,7 +207,12 @@ def test_what_was_resolved_or_cancelled_is_not_retried_by_chance(office: Office)
     office.advance(2 * HOUR)
     report = office.job("report")
     waiting = office.duetime.run_now(report).run_id
-    assert change_runs(office.call, ChangeRuns(action="stop")).value.done == [waiting]
+    with pytest.raises(DuetimeError, match="give numbers of runs, a filter such as status, or everything"):
+        change_runs(office.call, ChangeRuns(action="stop"))
+    everything = ChangeRuns(action="stop", everything=True)
+    assert change_runs(office.call, replace(everything, dry_run=True)).value.done == [waiting]
+    assert office.counts()["pending"] == "1", "nothing was changed"
+    assert change_runs(office.call, everything).value.done == [waiting]
     assert office.counts() == {"failed": "2", "cancelled": "1"}
     older = office.runs()[0].id
     assert change_runs(office.call, ChangeRuns(action="resolve", ids=[older])).value.done == [older]

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from duetime import Duetime
 from duetime.engine.kind import LOCAL, Caller
@@ -108,6 +109,10 @@ class Interface(ABC):
     @abstractmethod
     def resolve(self, kind: str, run: int) -> None:
         """Take a dead letter off the list."""
+
+    @abstractmethod
+    def resolve_matching(self, kind: str, error: str) -> None:
+        """Resolve all failed runs of a kind with this text in their error."""
 
     @abstractmethod
     def reopen(self, kind: str, run: int) -> None:
@@ -216,6 +221,11 @@ class Mcp(Interface):
     def resolve(self, kind: str, run: int) -> None:
         assert self._use("mark_runs", run_ids=[run], mark="resolve") == {"marked": 1}
 
+    def resolve_matching(self, kind: str, error: str) -> None:
+        rows = self._use("history", kind=kind, status="failed", error=error)["runs"]
+        ids = [each["run_id"] for each in rows]
+        assert self._use("mark_runs", run_ids=ids, mark="resolve") == {"marked": len(ids)}
+
     def reopen(self, kind: str, run: int) -> None:
         assert self._use("mark_runs", run_ids=[run], mark="reopen") == {"marked": 1}
 
@@ -319,6 +329,11 @@ class Http(Interface):
 
     def resolve(self, kind: str, run: int) -> None:
         assert self._ask("POST", f"/dead/{run}/resolve")["run_id"] == run
+
+    def resolve_matching(self, kind: str, error: str) -> None:
+        chosen = {"action": "resolve", "kind": kind, "error": error}
+        planned = self._ask("POST", "/runs/change", {**chosen, "dry_run": True})["runs"]
+        assert self._ask("POST", "/runs/change", chosen)["runs"] == planned != []
 
     def reopen(self, kind: str, run: int) -> None:
         found = self._ask("GET", f"/dead?kind={kind}&text=it+broke&dismissed=true")["runs"]
@@ -424,6 +439,11 @@ class CommandLine(Interface):
 
     def resolve(self, kind: str, run: int) -> None:
         assert self._call("dead", "resolve", str(run), "--json").document["resolved"] == [run]
+
+    def resolve_matching(self, kind: str, error: str) -> None:
+        chosen = "runs", "resolve", "--kind", kind, "--error", error, "--json"
+        planned = self._call(*chosen, "--dry-run").document["resolved"]
+        assert self._call(*chosen, "--expected", str(len(planned))).document["resolved"] == planned != []
 
     def reopen(self, kind: str, run: int) -> None:
         found = self._call("dead", "list", "--kind", kind, "--text", "IT BROKE", "--resolved", "--json").document
@@ -539,6 +559,13 @@ class Dashboard(Interface):
     def resolve(self, kind: str, run: int) -> None:
         self._send("/dead-letters", run=str(run), action="resolve")
 
+    def resolve_matching(self, kind: str, error: str) -> None:
+        browser, proof = browser_of(self._there)
+        fields = {"all": "resolve", "back": f"kind={kind}&error={quote(error)}"}
+        question = browser.send("/runs", {**fields, "csrf": proof}).body.decode()
+        [number] = re.findall(r'name="sure" value="(\d+)"', question)
+        self._send("/runs", **fields, sure=number)
+
     def reopen(self, kind: str, run: int) -> None:
         page = f"/dead-letters?kind={kind}&text=it+broke&show=dismissed"
         assert str(run) in self._links(page, r'href="/runs/(\d+)"')
@@ -645,6 +672,12 @@ class Python(Interface):
     def resolve(self, kind: str, run: int) -> None:
         with closing(self._duetime()) as duetime:
             assert duetime.dead_letters.resolve(run).run_id == run
+
+    def resolve_matching(self, kind: str, error: str) -> None:
+        with closing(self._duetime()) as duetime:
+            planned = duetime.change_runs("resolve", kind=kind, error=error, dry_run=True)
+            resolved = duetime.change_runs("resolve", kind=kind, error=error)
+            assert [each.run_id for each in resolved] == [each.run_id for each in planned] != []
 
     def reopen(self, kind: str, run: int) -> None:
         with closing(self._duetime()) as duetime:

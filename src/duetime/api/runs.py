@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from duetime.api.methods import Blocking, Opened, Steps, method, waits
-from duetime.api.types import Id, RunReport
-from duetime.api.values import find_run, history, run_of, runs_of, stop_runs, wait_for, wait_for_run, wait_for_start
+from duetime.api.types import Id, RunFilters, RunReport
+from duetime.api.values import (
+    chosen_by,
+    find_run,
+    history,
+    run_of,
+    runs_of,
+    stop_runs,
+    wait_for,
+    wait_for_run,
+    wait_for_start,
+)
 from duetime.engine.store import RunQuery
 from duetime.service.answers import Incident, Message, Run, RunLog
 from duetime.service.operations import dead_letters, inbox
 from duetime.service.operations.attention import ListAttention, MarkRuns, attention, mark_runs
-from duetime.service.operations.dead_letters import ChangeDeadLetters, Dismiss
-from duetime.service.operations.declaration import check_type
-from duetime.service.operations.history import History, deliveries_of, run_details
+from duetime.service.operations.change_runs import ChangeRuns, RunAction, change_runs
+from duetime.service.operations.dead_letters import ChangeDeadLetters, Dealt, Dismiss
+from duetime.service.operations.declaration import Answer, check_type
+from duetime.service.operations.history import deliveries_of, run_details
 from duetime.service.operations.inbox import Mark, Show
 from duetime.service.operations.logs import ReadLog, is_news, log_view, read_log
 from duetime.service.operations.run import RetryRun, RunAgain, Stop, retry, run_again, stop
-from duetime.service.options import Time
 from duetime.service.services import Call, pages_of
 from duetime.service.warnings import warning_facts
 
@@ -35,35 +45,35 @@ class Running:
         return (yield from wait_for_run(self._call, run_id, seconds))
 
     @method
-    def history(
-        self: Opened,
-        id: Id | None = None,
-        limit: int = 20,
-        *,
-        kind: str | None = None,
-        status: str | None = None,
-        since: Time | None = None,
-        until: Time | None = None,
-        tagged: str | None = None,
-        task: str | None = None,
-        error: str | None = None,
-        longer_than: str | None = None,
-        shorter_than: str | None = None,
-        owner: str | None = None,
-    ) -> list[Run]:
-        """Return the runs of one schedule, which may be deleted, or of all schedules; the latest first.
+    def history(self: Opened, id: Id | None = None, limit: int = 20, **filters: Unpack[RunFilters]) -> list[Run]:
+        """Return the runs of one schedule, which may be deleted, or of all schedules; the latest first. The options
+        select them."""
+        return history(self._call, id, filters, limit)
 
-        `status` is completed, failed (which includes lost), missed, skipped and so on; `live` selects runs that have
-        not ended. `since` and `until` are times such as `yesterday`, compared with the times at which runs were due.
-        `task` is what runs: the task of a job, the agent of a prompt, the topic of a notification. `error` is part of
-        the error. `longer_than` and `shorter_than` are durations such as `10m`. For these four, only the newest 100,000
-        runs are searched, unless a schedule or `since` is given.
+    @method
+    def change_runs(
+        self: Opened,
+        action: RunAction,
+        ids: Sequence[int] | None = None,
+        *,
+        schedule: Id | None = None,
+        everything: bool = False,
+        every_run: bool = False,
+        dry_run: bool = False,
+        **filters: Unpack[RunFilters],
+    ) -> list[Run]:
+        """Retry, stop or resolve the runs with these numbers, or all that match, and return them. `action` is retry,
+        stop or resolve. With `dry_run`, nothing is changed. What cannot be changed is left out.
+
+        Of a recurring schedule, only the newest run is retried, unless `every_run` or `ids` are given. To change runs
+        without a filter, give `everything`.
         """
-        request = History(
-            kind=kind, status=status, task=task, error=error, longer_than=longer_than, shorter_than=shorter_than,
-            owner=owner, tagged=tagged, limit=limit,
+        call = self._call
+        request = ChangeRuns(
+            **chosen_by(call, schedule, filters), action=action, ids=ids, everything=everything, every_run=every_run,
+            dry_run=dry_run,
         )  # fmt: skip
-        return history(self._call, id, request, since, until)
+        return _dealt(call, change_runs(call, request))
 
     @method
     def run(self: Opened, run_id: int) -> RunReport:
@@ -211,7 +221,11 @@ class DeadLettersMethods:
 
 
 def _change_dead(call: Call, request: ChangeDeadLetters) -> list[Run]:
-    (done, *_), warnings, _ = dead_letters.change_dead(call, request)
+    return _dealt(call, dead_letters.change_dead(call, request))
+
+
+def _dealt(call: Call, answer: Answer[Dealt]) -> list[Run]:
+    (done, *_), warnings, _ = answer
     parts = (tuple(done[start : start + _PART]) for start in range(0, len(done), _PART))
     queries = (RunQuery(ids=ids, limit=_PART, count_to=0) for ids in parts)
     pages = (page for query in queries for page in pages_of(call.scheduler.runs, call.caller, query))

@@ -31,6 +31,27 @@ class Allow(TypedDict, total=False):
     """Names of environment variables."""
 
 
+class RunFilters(TypedDict, total=False):
+    """Selects runs. For `task`, `error` and durations, only the newest 100,000 runs are searched, unless a schedule or
+    `since` is given."""
+
+    kind: str | None
+    status: str | None
+    """completed, failed (which includes lost), missed, skipped and so on, or several with commas; live: not ended."""
+    since: Time | None
+    """A time such as `yesterday`, compared with the times at which runs were due."""
+    until: Time | None
+    tagged: str | None
+    task: str | None
+    """What runs: the task of a job, the agent of a prompt, the topic of a notification."""
+    error: str | None
+    """Part of the error."""
+    longer_than: str | None
+    """A duration such as `10m`."""
+    shorter_than: str | None
+    owner: str | None
+
+
 class ScheduleOptions(TimeOptions, PolicyOptions, total=False):
     """Options of every method that creates a schedule."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from types import NoneType
 from typing import Any, Concatenate, Unpack, overload
@@ -24,7 +23,7 @@ from duetime.api.methods import (
     method,
     waits,
 )
-from duetime.api.types import EditOptions, Id
+from duetime.api.types import EditOptions, Id, RunFilters
 from duetime.engine import model
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import NotFound
@@ -148,21 +147,9 @@ class OneScheduleMethods(ScheduleMethods):
         return stop_runs(self._call, id)
 
     @method
-    def history(
-        self: Opened,
-        id: Id,
-        limit: int = 20,
-        *,
-        status: str | None = None,
-        since: Time | None = None,
-        until: Time | None = None,
-        error: str | None = None,
-        longer_than: str | None = None,
-        shorter_than: str | None = None,
-    ) -> list[Run]:
+    def history(self: Opened, id: Id, limit: int = 20, **filters: Unpack[RunFilters]) -> list[Run]:
         """Return its runs, the latest first. The options are those of `Duetime.history`."""
-        request = History(status=status, error=error, longer_than=longer_than, shorter_than=shorter_than, limit=limit)
-        return history(self._call, id, request, since, until)
+        return history(self._call, id, filters, limit)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
@@ -309,10 +296,15 @@ def wait_for(read: Callable[[], T], is_over: Callable[[T], bool], seconds: float
     return state
 
 
-def history(call: Call, id: Id | None, request: History, since: Time | None, until: Time | None) -> list[Run]:
-    schedule = None if id is None else find(call, id, deleted=True)
-    first = read_time_of(call, schedule, since, "since", past=True)
-    last = read_time_of(call, schedule, until, "until", last=True, past=True)
-    read_range(call, first, last, ("since", "until"))  # refuses one that ends before it starts
-    request = replace(request, schedule=schedule, since=first, until=last)
+def history(call: Call, id: Id | None, filters: RunFilters, limit: int) -> list[Run]:
+    request = History(**chosen_by(call, id, filters), limit=limit)
     return runs_of(call, read_history(call, request).value.items)
+
+
+def chosen_by(call: Call, id: Id | None, filters: RunFilters) -> dict[str, Any]:
+    """Return filters with the schedule, and with times that were read in its zone if they have none."""
+    schedule = None if id is None else find(call, id, deleted=True)
+    first = read_time_of(call, schedule, filters.get("since"), "since", past=True)
+    last = read_time_of(call, schedule, filters.get("until"), "until", last=True, past=True)
+    read_range(call, first, last, ("since", "until"))  # refuses one that ends before it starts
+    return {**filters, "schedule": schedule, "since": first, "until": last}

@@ -38,7 +38,7 @@ _SECTIONS: Mapping[str, tuple[Command, ...]] = {
     ),
     _ONE_SCHEDULE: (),  # their declarations say what the help shows of them
     "Runs": (
-        _own("runs", "runs.runs", "Single runs: list, show, run again, stop."),
+        _own("runs", "runs.change_runs", "Runs: list, show, run again, retry, stop."),
         _own("logs", "runs.logs", "Show what a run wrote, and follow it."),
         _own("attention", "runs.attention", "What needs attention: list, resolve, reopen."),
         _own("dead", "runs.dead", "Dead letters: list, show, retry or resolve what failed."),

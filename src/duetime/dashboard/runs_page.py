@@ -119,9 +119,8 @@ def change_matching(request: PageRequest, form: Form) -> Response:
     ids = form.numbers("run")
     if not (matching or ids):
         return request.redirect("/runs", **back, did="nothing")
-    fields = chosen.fields() if matching else {}
-    every_run = bool(form.get("every_run"))
-    change = ChangeRuns(**fields, action=action, ids=None if matching else ids, every_run=every_run)
+    fields = {**chosen.fields(), "everything": True} if matching else {"ids": ids}
+    change = ChangeRuns(**fields, action=action, every_run=bool(form.get("every_run")))
     planned = plan_runs(request.reader, change)
     number = sum(each.number for each in planned)
     if matching and not number:

@@ -13,12 +13,13 @@ from starlette.responses import JSONResponse, Response
 from duetime.engine.errors import NotFound
 from duetime.rest.dependencies import Caller, Threads, page_of, problems, router
 from duetime.rest.operation_models import model_of, request_of
-from duetime.rest.requests import Asked, Given, Paged
+from duetime.rest.requests import Asked, Given, GivenInZone, Paged
 from duetime.rest.responses import AttentionShape, DealtShape, MarksShape, RunsShape
 from duetime.service import answers
 from duetime.service.operations import dead_letters, history
 from duetime.service.operations.attention import ListAttention, MarkRuns, attention, mark_runs
-from duetime.service.operations.dead_letters import Action, ChangeDeadLetters, Dismiss, ListDeadLetters
+from duetime.service.operations.change_runs import ChangeRuns, change_runs
+from duetime.service.operations.dead_letters import Action, ChangeDeadLetters, Dealt, Dismiss, ListDeadLetters
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import History, ShowRun, run_details, run_views, show_run
 from duetime.service.operations.logs import ReadLog, is_news, log_view, read_log, read_on
@@ -33,6 +34,7 @@ AgainGiven: Any = model_of("AgainGiven", RunAgain, Given, "run_id")
 RunsAsked: Any = model_of("RunsAsked", History, Paged, "limit", "cursor")
 LogAsked: Any = model_of("LogAsked", ReadLog, Asked, "run_id")
 StopAsked: Any = model_of("StopAsked", Stop, Asked, "schedule", "run_id")
+ChangedGiven: Any = model_of("ChangedGiven", ChangeRuns, GivenInZone, "owner", "limit", "cursor")
 DeadAsked: Any = model_of("DeadAsked", ListDeadLetters, Paged, "limit", "cursor")
 DeadGiven: Any = model_of("DeadGiven", ChangeDeadLetters, Given, "owner", "dismissed", "limit", "cursor")
 AttentionAsked: Any = model_of("AttentionAsked", ListAttention, Asked)
@@ -116,6 +118,14 @@ def cancel(call: Caller, id: Id, query: Annotated[StopAsked, Query()]) -> Respon
     return JSONResponse(started_shape(call, Answer(stopped.runs[0], (), notes)), 202)
 
 
+@routes.post("/runs/change", response_model=DealtShape, responses=problems(403, 404, 415))
+def change_many(call: Caller, body: Annotated[ChangedGiven, Body()]) -> Response:
+    """Retry, stop or resolve many of the caller's runs: those with these numbers, or all that match. `dry_run` names
+    them only."""
+    call = call.in_zone(body.timezone)
+    return _dealt(change_runs(call, request_of(ChangeRuns, body, owner=call.caller.owner)))
+
+
 # -- dead letters --------------------------------------------------------------------------------------------------
 
 
@@ -126,23 +136,17 @@ def dead(call: Caller, query: Annotated[DeadAsked, Query()]) -> Response:
     return answer_runs(call, dead_letters.dead_letters(call, request_of(ListDeadLetters, query)))
 
 
-@routes.post("/dead/retry", response_model=DealtShape, responses=problems(404, 415), tags=_DEAD)
-def retry_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
-    """Retry many: each under its own id, those of a schedule one after the other in the order they were due."""
-    return _change_dead(call, body, "retry")
-
-
 @routes.post("/dead/{verb}", response_model=DealtShape, responses=problems(404, 415), tags=_DEAD)
-def mark_many(call: Caller, verb: Verb, body: Annotated[DeadGiven, Body()]) -> Response:
-    """Resolve many, or reopen those that were resolved. They stay in the history and can still be retried. `dismiss`
-    and `restore` are the former names."""
-    return _change_dead(call, body, verb)
+def change_dead(call: Caller, verb: Action, body: Annotated[DeadGiven, Body()]) -> Response:
+    """Retry many, each under its own id, those of a schedule one after the other in the order they were due; resolve
+    many; or reopen what was resolved. `dismiss` and `restore` are the former names. They are the caller's own: an
+    operator reaches those of others by their ids."""
+    request = request_of(ChangeDeadLetters, body, action=verb, owner=call.caller.owner)
+    return _dealt(dead_letters.change_dead(call, request))
 
 
-def _change_dead(call: Call, body: DeadGiven, action: Action) -> Response:
-    """Change the caller's own dead letters. An operator reaches those of others by their ids."""
-    request = request_of(ChangeDeadLetters, body, action=action, owner=call.caller.owner)
-    dealt, warnings, _ = dead_letters.change_dead(call, request)
+def _dealt(answer: Answer[Dealt]) -> Response:
+    dealt, warnings, _ = answer
     errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in dealt.refused]
     return JSONResponse({"runs": dealt.done, "refused": errors, **warning_facts(warnings)})
 

@@ -16,6 +16,7 @@ from duetime.service.operations.dead_letters import (
     ChangeDeadLetters,
     Dealt,
     ListDeadLetters,
+    PlannedRetry,
     change_dead,
     dead_letters,
     plan_retry,
@@ -29,15 +30,15 @@ from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again
 from duetime.terminal.declarations import Exit, PlainCommand, ReadCommand, argument, bundled, formerly, group, option
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import counted, plural, relative
-from duetime.terminal.schedules.commands import Expected, Yes
+from duetime.terminal.schedules.commands import Expected, Tagged, Yes
 
 Runs = Annotated[list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list` shows them.", **DEAD_RUNS)]
 ResolvedRuns = Annotated[
     list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list --resolved` shows them.", **RUNS)
 ]
-Everything = Annotated[bool, option("--all", "All of them, or all that match --kind and --text.")]
+Everything = Annotated[bool, option("--all", "All of them, or all that match --kind, --text and --tagged.")]
 Part = Annotated[str | None, option("--text TEXT", "Only those with this text in their name or error.")]
-EveryRun = Annotated[bool, option("--every-run", "With --all: every run of a recurring schedule, not only its newest.")]
+EveryRun = Annotated[bool, option("--every-run", "Every run of a recurring schedule, not only its newest.")]
 _DONE: dict[Action, str] = {
     "retry": "requeued", "resolve": "resolved", "reopen": "reopened", "dismiss": "dismissed", "restore": "restored",
 }  # fmt: skip
@@ -51,6 +52,7 @@ class Chosen:
     all_: Everything = False
     kind: Kind = None
     text: Part = None
+    tagged: Tagged = None
 
 
 commands = group("Dead letters are runs that failed after all their attempts, or were lost.")
@@ -60,6 +62,7 @@ commands = group("Dead letters are runs that failed after all their attempts, or
 def list_(
     kind: Kind = None,
     text: Part = None,
+    tagged: Tagged = None,
     resolved: Resolved = False,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -67,7 +70,9 @@ def list_(
     json_: Json = False,
 ) -> None:
     """List dead letters that were neither retried nor resolved, newest first."""
-    request = ListDeadLetters(kind=known_kind(kind), text=text or "", dismissed=resolved, limit=limit, cursor=cursor)
+    request = ListDeadLetters(
+        kind=known_kind(kind), text=text or "", tagged=tagged, dismissed=resolved, limit=limit, cursor=cursor
+    )
     with opened(db) as app:
         page, _, notes = dead_letters(app.call, request)
         letters = [(run, schedule_of(app.call, run)) for run in page.items]
@@ -86,7 +91,7 @@ def list_(
         return
     if not letters:
         what = "resolved dead letters" if resolved else "dead letters"
-        matching = " match" if kind or text else ""
+        matching = " match" if kind or text or tagged else ""
         print(f"No {what}{matching or (' here' if notes else '')}.")
     else:
         rows = [_row(run, schedule, now) for run, schedule in letters]
@@ -136,16 +141,23 @@ def retry(
             raise InvalidInput(
                 "--every-run and --expected go with --all; leave them out where you give numbers of runs"
             )
-        if chosen.all_ and (expected is not None or not yes) and not _agreed(app, request, expected, json_):
-            return
+        if chosen.all_ and (expected is not None or not yes):
+            planned = plan_retry(app.call, request)
+            if not agreed_to("retry", planned, expected, json_):
+                return
         dealt, warnings = _change(app, request)
-        if chosen.all_ and (left_out := [item for item in dealt.refused if item[1].details.get("state") in OVER]):
-            refused = [item for item in dealt.refused if item[1].details.get("state") not in OVER]
-            dealt = dealt._replace(refused=refused)
-            what = f"{plural(len(left_out), 'run')} of schedules that were deleted or cancelled"
-            text = f"left out: {what}; {again(app, 'dead', 'list')} marks them, `dead resolve` removes them"
-            warnings.append(ScheduleWarning("left_out", text))
-        _print_changed(app, "retried", _DONE["retry"], dealt, warnings, json_)
+        dealt = leave_out_ended(app, dealt, warnings) if chosen.all_ else dealt
+        print_changed(app, "retried", _DONE["retry"], dealt, warnings, json_)
+
+
+def leave_out_ended(app: Application, dealt: Dealt, warnings: list[ScheduleWarning]) -> Dealt:
+    """Return the result with a warning instead of refusals because schedules were deleted or cancelled."""
+    refused = [item for item in dealt.refused if item[1].details.get("state") not in OVER]
+    if number := len(dealt.refused) - len(refused):
+        what = f"{plural(number, 'run')} of schedules that were deleted or cancelled"
+        text = f"left out: {what}; {again(app, 'dead', 'list')} marks them, `dead resolve` removes them"
+        warnings.append(ScheduleWarning("left_out", text))
+    return dealt._replace(refused=refused)
 
 
 _RESOLVE_EXAMPLES = """\
@@ -186,34 +198,44 @@ _add_former("restore", "restore", "restored")
 def _mark(action: Action, key: str, run: list[str] | None, chosen: Chosen, db: str | None, json_: bool) -> None:
     with opened(db) as app:
         dealt, warnings = _change(app, _request(app, action, run, chosen))
-        _print_changed(app, key, _DONE[action], dealt, warnings, json_)
+        print_changed(app, key, _DONE[action], dealt, warnings, json_)
 
 
-def _agreed(app: Application, request: ChangeDeadLetters, expected: int | None, json_: bool) -> bool:
-    """Return whether as many runs as expected are retried or, if no number is expected, whether a person agrees."""
-    planned = plan_retry(app.call, request)
+PARTICIPLES = {"retry": "retried", "stop": "stopped", "resolve": "resolved"}
+
+
+def agreed_to(action: str, planned: Sequence[PlannedRetry], expected: int | None, json_: bool) -> bool:
+    """Return whether as many runs as expected are changed or, if no number is expected, whether a person agrees."""
     number = sum(each.retried for each in planned)
+    would_be = f"{plural(number, 'run')} would be {PARTICIPLES[action]}"
     if expected not in (None, number):
-        raise refuse("conflict", f"--expected: {plural(number, 'run')} would be retried, not {expected}")
+        raise refuse("conflict", f"--expected: {would_be}, not {expected}")
     if expected is not None or number == 0:
         return True
     if json_ or not is_interactive():
-        raise InvalidInput(f"--all: {plural(number, 'run')} would be retried; pass --expected {number}, or --yes")
+        raise InvalidInput(f"{would_be}; pass --expected {number}, or --yes")
+    print_planned(action, planned)
+    return agreed(f"{action.capitalize()} {plural(number, 'run')}?")
+
+
+def print_planned(action: str, planned: Sequence[PlannedRetry]) -> None:
     rows: list[list[object]] = []
     for each in planned:
-        note = "paused, runs nevertheless" if each.is_paused else "" if each.retried else "left out"
+        paused = "paused, runs nevertheless" if each.is_paused and action == "retry" else ""
+        note = paused if each.retried else "left out"
         rows.append([each.number, each.retried, each.newest.kind, each.newest.name, note])
-    output.table(["FAILED", "TO RETRY", "KIND", "NAME", "NOTE"], rows, whole=3)
-    return agreed(f"Retry {plural(number, 'run')}?")
+    if rows:
+        output.table(["RUNS", f"TO {action.upper()}", "KIND", "NAME", "NOTE"], rows, whole=3)
 
 
 def _request(app: Application, action: Action, runs: list[str] | None, chosen: Chosen) -> ChangeDeadLetters:
     if bool(runs) == chosen.all_:
         raise InvalidInput("give the numbers of runs, or --all")
-    if runs and (chosen.kind or chosen.text):
-        raise InvalidInput("--kind and --text choose among --all; leave them out where you give numbers of runs")
+    if runs and (chosen.kind or chosen.text or chosen.tagged):
+        raise InvalidInput("--kind, --text and --tagged choose among --all; leave them out if you give numbers of runs")
     if not runs:
-        return ChangeDeadLetters(action=action, kind=known_kind(chosen.kind), text=chosen.text or "")
+        kind, text = known_kind(chosen.kind), chosen.text or ""
+        return ChangeDeadLetters(action=action, kind=kind, text=text, tagged=chosen.tagged)
     numbers, where = [run_number(text, "`dead list`") for text in runs], again(app, "dead", "list")
     return ChangeDeadLetters(action=action, ids=[found_run(app, id, where).id for id in numbers])
 
@@ -224,7 +246,7 @@ def _change(app: Application, request: ChangeDeadLetters) -> tuple[Dealt, list[S
     return dealt, list(warnings)
 
 
-def _print_changed(
+def print_changed(
     app: Application, key: str, participle: str, dealt: Dealt, warnings: Sequence[ScheduleWarning], json_: bool
 ) -> None:
     done, refused, _ = dealt

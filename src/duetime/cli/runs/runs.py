@@ -1,9 +1,10 @@
-"""`duetime runs`: list, show, repeat and stop single runs of every kind."""
+"""`duetime runs`: list, show and repeat single runs of every kind."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from duetime.cli.runs.kind_option import Kind, known_kind
@@ -12,9 +13,10 @@ from duetime.engine.errors import InvalidInput, NotFound
 from duetime.service.errors import refuse
 from duetime.service.lookup import name_of, short_id
 from duetime.service.masking import masked_payload
+from duetime.service.operations.change_runs import CHANGEABLE
 from duetime.service.operations.history import History, ShowRun, history_with_facts, run_details, schedule_of, show_run
-from duetime.service.operations.run import RunAgain, Stop, run_again
-from duetime.service.operations.run import stop as stop_run
+from duetime.service.operations.logs import ReadLog, read_log
+from duetime.service.operations.run import RunAgain, run_again
 from duetime.service.operations.waiting import wait_for_end, waited_for
 from duetime.service.text import value_of
 from duetime.service.vocabulary import LIVE, Run, Schedule, ScheduleState, clock_local
@@ -22,8 +24,8 @@ from duetime.terminal import output
 from duetime.terminal.completion import IDS, RUNS
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened
 from duetime.terminal.context import again as program
-from duetime.terminal.declarations import PlainCommand, ReadCommand, argument, formerly, group, option
-from duetime.terminal.output import clean, counted, local_time, run_document
+from duetime.terminal.declarations import PlainCommand, ReadCommand, argument, bundled, formerly, group, option
+from duetime.terminal.output import clean, counted, in_words, local_time, run_document
 from duetime.terminal.schedules.change import exit_after, print_started, run_ending
 from duetime.terminal.schedules.commands import Tagged, Wait
 from duetime.terminal.schedules.display import outcome_text, print_runs, retry_text
@@ -60,7 +62,8 @@ def payload_of(schedule: Schedule | None) -> dict[str, Any]:
 
 
 def whole_view(run: Run, schedule: Schedule | None, zone: str) -> dict[str, Any]:
-    about = {"kind": run.kind, "owner": run.owner, "name": run.name, "can_retry": over(schedule) is None}
+    can_retry = over(schedule) is None and run.status in CHANGEABLE["retry"]
+    about = {"kind": run.kind, "owner": run.owner, "name": run.name, "can_retry": can_retry}
     if schedule is None:
         return run_document(run, zone) | about | {"schedule": None, "to": None, "payload": None}
     definition = schedule.definition
@@ -73,11 +76,7 @@ def print_run(app: Application, run: Run, json_: bool) -> None:
     if json_:
         output.print_json(whole_view(run, schedule, app.call.zone) | {name: details[name] for name in _DETAILS})
         return
-    request = details["stop_request"]
-    stop_facts = (
-        [] if request is None else [("stop", f"requested by {clean(request['by'] or 'somebody')}, {request['at']}")]
-    )
-    output.facts([*run_facts(app, run, schedule), *stop_facts])
+    output.facts([*run_facts(app, run, schedule), *_further_facts(app, run, details)])
     print()
     print_runs(app, [run])
     _print_traceback(run, details)
@@ -95,6 +94,17 @@ def run_facts(app: Application, run: Run, schedule: Schedule | None) -> list[tup
         *((("retry", each),) if (each := retry_text(app, run)) else ()),
         *((name, _readable(value)) for name, value in payload_of(schedule).items() if value not in (None, [], {}, "")),
     ]
+
+
+def _further_facts(app: Application, run: Run, details: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield what only some runs have."""
+    if (gate := details["gate"]) is not None:
+        checked = gate["failure"] or _readable(gate["result"])
+        yield "condition", "was not checked: somebody started it without" if gate["forced"] else checked
+    if (request := details["stop_request"]) is not None:
+        yield "stop", f"requested by {clean(request['by'] or 'somebody')}, {in_words(request['at'], app.call.zone)}"
+    if read_log(app.call, ReadLog(run=run.id)).value.excerpts:
+        yield "log", f"what it wrote: {program(app, 'logs', str(run.id))}"
 
 
 _DETAILS = (
@@ -118,10 +128,9 @@ def _readable(value: object) -> object:
     return output.block(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-LIVING = "live"
 Number = Annotated[int, argument("RUN", "Number of the run, as `runs list` shows it.", min=1, **RUNS)]
 
-commands = group("List, show and stop single runs. `duetime dead` has those that failed.", usual="list")
+commands = group("List, show, repeat, stop and resolve runs. `duetime dead` has those that failed.", usual="list")
 
 
 _LIST_EXAMPLES = """\
@@ -132,28 +141,39 @@ duetime runs --task backup --longer-than 10m
 """
 
 
-@commands.command("list", cls=formerly(ReadCommand, to="until"), epilog=_LIST_EXAMPLES)
-def list_(
-    kind: Kind = None,
+@dataclass(frozen=True)
+class RunChoice:
+    """Selects runs, by the names that `History` has for it."""
+
+    kind: Kind = None
     status: Annotated[
         str | None,
         option("--status STATUS", "Only this status, or several: failed,missed. live: all that have not ended."),
-    ] = None,
+    ] = None
     since: Annotated[
         str | None, option("--from TIME", "Due from this time on: yesterday, '2 hours ago', 2026-02-10.")
-    ] = None,
-    until: Annotated[str | None, option("--until TIME", "Due up to this time; a date includes the whole day.")] = None,
-    tagged: Tagged = None,
-    schedule: Annotated[str | None, option("--schedule ID", "Only of this schedule: its id or name.", **IDS)] = None,
-    task: Annotated[str | None, option("--task TASK", "Only of this task, agent or topic.")] = None,
-    error: Annotated[str | None, option("--error TEXT", "Only those with this text in their error.")] = None,
+    ] = None
+    until: Annotated[str | None, option("--until TIME", "Due up to this time; a date includes the whole day.")] = None
+    tagged: Tagged = None
+    schedule: Annotated[str | None, option("--schedule ID", "Only of this schedule: its id or name.", **IDS)] = None
+    task: Annotated[str | None, option("--task TASK", "Only of this task, agent or topic.")] = None
+    error: Annotated[str | None, option("--error TEXT", "Only those with this text in their error.")] = None
     longer_than: Annotated[
         str | None, option("--longer-than DURATION", "Only those that took at least this long, such as 10m.")
-    ] = None,
+    ] = None
     shorter_than: Annotated[
         str | None, option("--shorter-than DURATION", "Only those that took at most this long, such as 2s.")
-    ] = None,
-    owner: Annotated[str | None, option("--owner OWNER", "Only of this owner.")] = None,
+    ] = None
+    owner: Annotated[str | None, option("--owner OWNER", "Only of this owner.")] = None
+
+    def fields(self) -> dict[str, Any]:
+        return {**vars(self), "kind": known_kind(self.kind)}
+
+
+@commands.command("list", cls=formerly(ReadCommand, to="until"), epilog=_LIST_EXAMPLES)
+@bundled
+def list_(
+    chosen: RunChoice,
     limit: Limit = 20,
     cursor: Cursor = None,
     db: Db = None,
@@ -161,10 +181,7 @@ def list_(
 ) -> None:
     """List runs of all kinds, newest first, including those of deleted schedules. --task, --error, --longer-than and
     --shorter-than search the newest 100,000 runs, or all since --from or of --schedule."""
-    request = History(
-        kind=known_kind(kind), status=status, since=since, until=until, schedule=schedule, task=task, error=error,
-        longer_than=longer_than, shorter_than=shorter_than, owner=owner, tagged=tagged, limit=limit, cursor=cursor,
-    )  # fmt: skip
+    request = History(**chosen.fields(), limit=limit, cursor=cursor)
     with opened(db) as app:
         zone = app.call.zone
         (page, _, notes), facts = history_with_facts(app.call, request)
@@ -210,7 +227,7 @@ def again(
     json_: Json = False,
 ) -> None:
     """Start a new run of the same schedule, now, with the input of this run or an edited one. The schedule keeps its
-    own input. To run the same run once more, use `dead retry`. With --wait, the exit code is 1 if the run failed
+    own input. To run the same run once more, use `runs retry`. With --wait, the exit code is 1 if the run failed
     and 6 if it has not ended by then."""
     whole = None if payload is None else _json_object(payload)
     changed = dict(_field(each) for each in fields or ())
@@ -241,22 +258,3 @@ def _field(text: str) -> tuple[str, Any]:
     if not equals or not name:
         raise InvalidInput(f"--set: {text[:40]!r} is not FIELD=VALUE; an example is --set message=hello")
     return name, value_of(value)
-
-
-@commands.command(cls=PlainCommand)
-def stop(
-    run: Number,
-    after: Annotated[str | None, option("--after DURATION", "Only when it has run this long, such as 10m.")] = None,
-    db: Db = None,
-    json_: Json = False,
-) -> None:
-    """Stop a run, and nothing else of its schedule. One that has not started is cancelled; one that is running is asked
-    to stop. The exit code is 4 if it has already ended."""
-    with opened(db) as app:
-        found_run(app, run, program(app, "runs", "list", "--status", LIVING))
-        ([ended], schedule), _, notes = stop_run(app.call, Stop(run=run, after=after))
-        is_asked = ended.status in LIVE and after is None
-        document = whole_view(ended, schedule, app.call.zone) | {"stopping": is_asked, "notes": notes}
-        state = "was asked to stop" if is_asked else f"is {ended.status}"
-        first = f"Run {ended.id} of {clean(name_of(ended))} {state}." if after is None else clean(notes[0])
-        output.print_result(json_, document, " ".join([first, *notes[1:]]))

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Final, Literal
 
-from duetime.engine.model import DISMISSABLE, READ, Run, RunId, RunStatus, ScheduleId
+from duetime.engine.model import DISMISSABLE, READ, Run, RunStatus
 from duetime.engine.scheduler import ordered
 from duetime.engine.scopes import DELETE, WRITE
 from duetime.engine.store import RunQuery
 from duetime.engine.value_class import dataclass
-from duetime.service.errors import refuse_many
-from duetime.service.operations.dead_letters import MAX_NAMED, Dealt, PlannedRetry, chosen_runs, plan_change
+from duetime.service.errors import refuse, refuse_many
+from duetime.service.operations.dead_letters import MAX_NAMED, Dealt, PlannedRetry, chosen_runs, deal, plan_change
 from duetime.service.operations.declaration import Answer, Field
 from duetime.service.operations.history import History, chosen_statuses, query_of
 from duetime.service.services import Call
 
 RunAction = Literal["retry", "stop", "resolve"]
-_IN_TURN: Final = (RunStatus.QUEUED, RunStatus.PENDING, RunStatus.WAITING, RunStatus.RUNNING)
+IN_TURN: Final = (RunStatus.QUEUED, RunStatus.PENDING, RunStatus.WAITING, RunStatus.RUNNING)
 """The statuses that can be stopped. Queued runs come first, because the end of an active run starts the next of
 them."""
-_CHANGEABLE: Final = {
-    "retry": (RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED), "stop": _IN_TURN, "resolve": DISMISSABLE,
+CHANGEABLE: Final = {
+    "retry": (RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED), "stop": IN_TURN, "resolve": DISMISSABLE,
 }  # fmt: skip
+
+_FILTERS: Final = (
+    "kind", "schedule", "status", "since", "until", "tagged", "task", "error", "longer_than", "shorter_than",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,38 +36,37 @@ class ChangeRuns(History):
     what failed, was lost or, if that status is chosen, was cancelled is retried; only what has not ended is stopped;
     and only what failed, was lost or missed is resolved."""
 
-    action: RunAction
+    action: Annotated[RunAction, Field("What is done with them: retry, stop or resolve.")]
     ids: Annotated[
         Sequence[int] | None, Field("Numbers of runs, instead of a filter.", min_items=1, max_items=MAX_NAMED)
     ] = None
     every_run: Annotated[bool, Field("Retry every run of a recurring schedule, not only its newest.")] = False
+    everything: Annotated[bool, Field("All runs that can be changed in this way, if there is no filter.")] = False
+    dry_run: Annotated[bool, Field("Change nothing, and return what would be changed.")] = False
 
 
 def plan_runs(call: Call, request: ChangeRuns) -> list[PlannedRetry]:
     """Return what a change concerns, by schedule; the one with the most comes first. Who may not make the change is
     refused, before anybody confirms it."""
     _check_scope(call, request.action)
-    chosen, statuses = _chosen(call, request), _CHANGEABLE[request.action]
-    fitting = (([run for run in runs if run.status in statuses], part) for runs, part in chosen)
-    return plan_change(call, fitting, request.action, every_run=_is_every_run(request))
+    return plan_change(call, _fitting(call, request), request.action, every_run=_is_every_run(request))
 
 
 def change_runs(call: Call, request: ChangeRuns) -> Answer[Dealt]:
-    """Change the runs, a page at a time. Notes say why some were refused. A retry is that of dead letters: each run
+    """Change the runs, or with `dry_run` name those that would be changed. A retry is that of dead letters: each run
     keeps its id, and of a recurring schedule only the newest one is retried, unless `every_run` or ids are given."""
-    scheduler, dealt, newest = call.scheduler, Dealt([], [], set()), dict[ScheduleId, RunId]()
-    action = request.action
+    scheduler, action = call.scheduler, request.action
     _check_scope(call, action)
+    if request.ids is None and not request.everything and all(getattr(request, name) is None for name in _FILTERS):
+        raise refuse("invalid", "ids: give numbers of runs, a filter such as status, or everything", "ids")
     changes = {"retry": scheduler.retry_all, "stop": scheduler.cancel_runs, "resolve": scheduler.dismiss_all}
-    change = partial(changes[action], call.caller)
-    if action == "retry" and not _is_every_run(request):
-        newest = {each.newest.schedule: each.newest.id for each in plan_runs(call, request) if each.recurs}
-    for runs, _ in _chosen(call, request):
-        chosen = [run for run in runs if newest.get(run.schedule, run.id) == run.id]
-        dealt.add(ordered(chosen), change(chosen))
-    kinds = sorted(dealt.kinds) if action == "retry" else ()
-    warnings = dict.fromkeys(each for kind in kinds for each in call.services.worker_warnings(kind))
-    return Answer(dealt, list(warnings), dealt.reasons())
+    newest_only = action == "retry" and not _is_every_run(request)
+    planned = plan_runs(call, request) if newest_only or request.dry_run else []
+    if not request.dry_run:
+        return deal(call, _chosen(call, request), changes[action], action, planned if newest_only else ())
+    left_out = {each.newest.schedule for each in planned if not each.retried}
+    fitting = (([run for run in runs if run.schedule not in left_out], part) for runs, part in _fitting(call, request))
+    return deal(call, fitting, lambda caller, runs: ordered(runs), "", planned if newest_only else ())
 
 
 def _check_scope(call: Call, action: str) -> None:
@@ -73,6 +75,12 @@ def _check_scope(call: Call, action: str) -> None:
 
 def _is_every_run(request: ChangeRuns) -> bool:
     return request.every_run or request.ids is not None
+
+
+def _fitting(call: Call, request: ChangeRuns) -> Iterator[tuple[list[Run], float]]:
+    """Yield the runs that can be changed in this way."""
+    for runs, part in _chosen(call, request):
+        yield [run for run in runs if run.status in CHANGEABLE[request.action]], part
 
 
 def _chosen(call: Call, request: ChangeRuns) -> Iterator[tuple[list[Run], float]]:
@@ -89,7 +97,7 @@ def _parts(request: ChangeRuns) -> Iterator[tuple[tuple[str, ...], int | None]]:
     """Yield the statuses to change in turn, each with the mark that resolved runs have and these have not."""
     chosen = chosen_statuses(request)
     if request.action == "stop":
-        parts: list[tuple[Sequence[RunStatus], int | None]] = [((status,), None) for status in _IN_TURN]
+        parts: list[tuple[Sequence[RunStatus], int | None]] = [((status,), None) for status in IN_TURN]
     elif request.action == "resolve":
         parts = [(sorted(DISMISSABLE), READ)]
     else:

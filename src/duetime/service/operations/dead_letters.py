@@ -13,13 +13,14 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import Refused
+from duetime.engine.kind import Caller
 from duetime.engine.model import DISMISSABLE, OVER, Run, RunId, ScheduleId, ScheduleState
 from duetime.engine.policy.pauses import is_one_off
 from duetime.engine.scheduler import ordered
 from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
 from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse, refuse_many
-from duetime.service.operations.declaration import Answer, Field, OperationRequest, PagedRequest
+from duetime.service.operations.declaration import Answer, Field, OperationRequest, PagedRequest, Tagged
 from duetime.service.operations.history import ShowRun, show_run
 from duetime.service.operations.inbox import REOPENING
 from duetime.service.services import Call, pages_of
@@ -45,6 +46,7 @@ class ListDeadLetters(PagedRequest):
     text: Annotated[
         str, Field("Part of the name or of the error, whatever the case of its ASCII letters.", max_length=200)
     ] = ""
+    tagged: Tagged = None
     dismissed: Annotated[bool, Field("Those that were dismissed, instead of those that were not.")] = False
     groups: Sequence[str] = ()
     """Keys of groups, as `group` builds them. Pages do not select by them."""
@@ -129,7 +131,7 @@ def ended_at(run: Run) -> Instant:
 def _query(call: Call, request: ListDeadLetters) -> RunQuery:
     """Return the query for the dead letters that match, apart from the filter by group."""
     status, mark_from = (FAILED_OR_LOST, 1) if request.dismissed else ("dead", None)
-    return RunQuery(**request.query(call), status=status, mark_from=mark_from, text=request.text)
+    return RunQuery(**request.query(call), status=status, mark_from=mark_from, text=request.text, tagged=request.tagged)
 
 
 def dead_letters(call: Call, request: ListDeadLetters) -> Answer[Page[Run]]:
@@ -192,17 +194,28 @@ def change_dead(
     whatever its overlap policy and its queue limit. Unless ids or `every_run` are given, only the newest dead letter of
     a recurring schedule is retried, because the others are mostly obsolete.
     """
-    scheduler, dealt, newest = call.scheduler, Dealt([], [], set()), dict[ScheduleId, RunId]()
     action, undo = request.action, request.action in REOPENING
-    dismiss = partial(scheduler.dismiss_all, undo=undo)
-    change = scheduler.retry_all if action == "retry" else dismiss
+    change = call.scheduler.retry_all if action == "retry" else partial(call.scheduler.dismiss_all, undo=undo)
     refuse_many(call.caller, f"{action} many runs", "ask a person to do it")
-    if action == "retry" and request.ids is None and not request.every_run:
-        newest = {each.newest.schedule: each.newest.id for each in plan_retry(call, request) if each.recurs}
-    for runs, part in _chosen(call, replace(request, dismissed=True) if undo else request):
+    newest_only = action == "retry" and request.ids is None and not request.every_run
+    chosen = _chosen(call, replace(request, dismissed=True) if undo else request)
+    return deal(call, chosen, change, action, plan_retry(call, request) if newest_only else (), report)
+
+
+def deal(
+    call: Call,
+    batches: Iterable[tuple[list[Run], float]],
+    change: Callable[[Caller, Sequence[Run]], Sequence[Run | Refused]],
+    action: str,
+    planned: Iterable[PlannedRetry] = (),
+    report: Callable[[float], None] = lambda part: None,
+) -> Answer[Dealt]:
+    """Change the runs, a batch at a time; of recurring schedules in a plan, only the newest. Notes say why some were
+    refused, and warnings why what is retried might not begin."""
+    dealt, newest = Dealt([], [], set()), {each.newest.schedule: each.newest.id for each in planned if each.recurs}
+    for runs, part in batches:
         chosen = [run for run in runs if newest.get(run.schedule, run.id) == run.id]
-        results = change(call.caller, chosen)
-        dealt.add(ordered(chosen), results)
+        dealt.add(ordered(chosen), change(call.caller, chosen))
         report(part)
     kinds = sorted(dealt.kinds) if action == "retry" else ()
     warnings = dict.fromkeys(each for kind in kinds for each in call.services.worker_warnings(kind))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Annotated, Any, Final, NamedTuple
 
 from duetime.engine.clock import Instant
@@ -19,6 +18,8 @@ from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse
 from duetime.service.lookup import find
 from duetime.service.masking import masked, masked_payload, unmasked_payload
+from duetime.service.operations.change_runs import IN_TURN
+from duetime.service.operations.dead_letters import chosen_runs
 from duetime.service.operations.declaration import Answer, Field, OperationRequest, ScheduleReference
 from duetime.service.operations.history import ShowRun, show_run
 from duetime.service.presenters import instant_view, trigger_shape
@@ -142,14 +143,8 @@ def _last_allowed(scheduler: Scheduler, run: Run) -> str | None:
 
 # Stopping runs that are in progress or waiting, while their schedule continues.
 
-MAX_STOPPED: Final = 1_000
-"""Maximum number of runs of one status that one round stops."""
-_ROUNDS: Final = 3
-_PAGE: Final = 100
 _NAMED: Final = 20
 """Maximum number of runs that a confirmation names one by one."""
-_IN_TURN: Final = (RunStatus.QUEUED, RunStatus.PENDING, RunStatus.WAITING, RunStatus.RUNNING)
-"""Queued runs come first, because the end of an active run starts the next of them."""
 _LISTENING: Final = (
     "A task ends when it checks for the request, or at its timeout. One that runs in a process of its own (isolation "
     "process) is ended at once."
@@ -212,40 +207,18 @@ def _deadline(run: Run, after: str | None) -> Instant | None:
 
 
 def _stop_all(call: Call, schedule: Schedule) -> StoppedRuns:
-    """Stop every run of a schedule that is in progress or waiting. In a very long queue, the oldest runs stay."""
+    """Stop every run of a schedule that is in progress or waiting."""
     call.scheduler.check_scopes(call.caller, DELETE, schedule.definition)
     stopped: dict[RunId, Run] = {}
-    for _ in range(_ROUNDS):  # again for runs that have begun or become due meanwhile
-        before = len(stopped)
-        for status in _IN_TURN:
-            query = RunQuery(schedule=schedule.definition.id, status=status, limit=_PAGE, count_to=0)
-            _stop_matching(call, query, stopped)
-        if len(stopped) == before:
-            break
+    for status in (*IN_TURN, *IN_TURN):  # again for runs that have begun or become due meanwhile
+        for runs, _ in chosen_runs(call, RunQuery(schedule=schedule.definition.id, status=status), None):
+            # A run that was asked to stop has not ended yet, and one that has ended by itself is refused.
+            results = call.scheduler.cancel_runs(call.caller, [run for run in runs if run.id not in stopped])
+            stopped |= {run.id: run for run in results if not isinstance(run, Refused)}
     if not stopped:
         raise refuse("not_possible", "none of its runs is in progress or waits, so there is nothing to stop")
     active_first = sorted(stopped.values(), key=lambda run: run.status not in LIVE)
     return StoppedRuns(active_first, call.scheduler.find(call.caller, schedule.definition.public_id))
-
-
-def _stop_matching(call: Call, query: RunQuery, stopped: dict[RunId, Run]) -> None:
-    """Stop the runs that match a query, latest first and at most `MAX_STOPPED`, and add them to `stopped`."""
-    most = len(stopped) + MAX_STOPPED
-    while len(stopped) < most:
-        page = call.scheduler.runs(call.caller, query)
-        for run in page.items:
-            if run.id in stopped or len(stopped) == most:  # a run that was asked to stop has not ended yet
-                continue
-            try:
-                call.scheduler.cancel_run(call.caller, run.id)
-            except Refused as error:
-                if error.code not in ("not_possible", "not_found"):  # it has not ended by itself meanwhile
-                    raise
-                continue
-            stopped[run.id] = call.scheduler.run(call.caller, run.id) or run
-        if page.cursor is None:
-            break
-        query = replace(query, cursor=page.cursor)
 
 
 def _sentences(stopped: StoppedRuns, zone: str) -> list[str]:
@@ -257,8 +230,6 @@ def _sentences(stopped: StoppedRuns, zone: str) -> list[str]:
     ]
     if len(stopped.runs) > _NAMED:
         sentences.append(f"{len(stopped.runs) - _NAMED} more were stopped or asked to stop.")
-    if len(stopped.runs) >= MAX_STOPPED and stopped.schedule is not None and stopped.schedule.progress.queued:
-        sentences.append("More are queued; stop it again to stop those too.")
     return [*sentences, _goes_on(stopped.schedule, zone), *([_NOT_YET] if stopping else [])]
 
 
