@@ -142,8 +142,12 @@ def test_a_secret_comes_from_standard_input_and_is_not_printed(
 
 
 def test_a_path_is_one_of_the_folder_in_which_it_was_typed(cli: Cli, own: Path, tmp_path: Path) -> None:
-    assert cli("config", "set", "tasks", "mine.py,installed").code == 0
-    assert load_settings(environment={}, folder=own.parent).tasks == (f"{tmp_path}/mine.py", "installed")
+    for missing in ("mine.py", "not_installed"):
+        refused = cli("config", "set", "tasks", missing)
+        assert refused.code != 0 and "there is no " in refused.err and not own.exists(), "nothing could import it"
+    (tmp_path / "mine.py").touch()
+    assert cli("config", "set", "tasks", "mine.py,wave").code == 0
+    assert load_settings(environment={}, folder=own.parent).tasks == (f"{tmp_path}/mine.py", "wave")
 
 
 def test_a_trusted_file_is_still_trusted_after_a_change(cli: Cli, own: Path, tmp_path: Path) -> None:

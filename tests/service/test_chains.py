@@ -12,7 +12,7 @@ from duetime.service.operations.create import CreateSchedule, create
 from duetime.service.operations.schedules import ListSchedules, list_schedules
 from duetime.service.presenters import reads_as
 from duetime.service.services import operator_call
-from duetime.service.state_details import ORPHAN
+from duetime.service.state_details import status_words
 from tests.support.stage import Stage
 
 
@@ -79,7 +79,9 @@ def test_a_schedule_says_that_what_it_follows_is_cancelled(both: Stage) -> None:
         return listed, both.ada.knows("job_status", job_id=upload["job_id"])["state_detail"]
 
     assert details() == (None, None)
-    for action, said in (("cancel", ORPHAN), ("restore", None), ("delete", ORPHAN), ("restore", None)):
+    cancelled, deleted = "what_it_follows_is_cancelled", "what_it_follows_is_deleted"
+    assert status_words("pending", None, deleted) == ("waiting", "for what was deleted")
+    for action, said in (("cancel", cancelled), ("restore", None), ("delete", deleted), ("restore", None)):
         both.ada.knows("change_schedules", action=action, ids=["backup"], expected_count=1)
         assert details() == (said, said), action
     both.ada.knows("change_schedules", action="pause", ids=["backup"], expected_count=1)

@@ -22,7 +22,7 @@ from duetime.mcp.catalog import catalog_of
 from duetime.service.operations.create import CreateSchedule, create
 from duetime.service.operations.edit import EditSchedule, edit
 from duetime.service.operations.emit import EmitEvent, emit
-from duetime.service.operations.history import run_details
+from duetime.service.operations.history import outcomes, run_details
 from duetime.service.operations.run import RunNow, run_now
 from duetime.service.presenters import policy_shape
 from duetime.service.services import operator_call
@@ -134,6 +134,26 @@ def test_run_now_checks_the_gate_unless_it_is_forced(world: World) -> None:
     runs = {run.id: run for run in world.simulation.runs()}
     assert (runs[skipped.id].status, runs[forced.id].status) == ("skipped", "completed")
     assert run_details(world.call, runs[forced.id])["gate"] == {"result": None, "failure": None, "forced": True}
+
+
+def test_a_host_that_a_gate_may_not_call_is_a_warning(world: World) -> None:
+    def warned(gate: str) -> list[str]:
+        request = CreateSchedule("job", {"task": "see"}, {"every": "1m"}, policy={"only_if": gate})
+        return [each.text for each in create(world.call, request).warnings if each.code == "host_not_allowed"]
+
+    [text] = warned("fetch('http://10.0.0.5/x') | changed()")
+    assert text == "Its condition may not call 10.0.0.5: put the host into allowed_hosts of the settings."
+    assert "192.168.1.9" in warned("status(url='http://192.168.1.9') | changed()")[0]
+    for gate in ("fetch('http://127.0.0.1:1/x')", "fetch('https://example.org')", "page() | fetch()", GATE):
+        assert warned(gate) == [], gate
+
+
+def test_history_says_why_a_gate_was_not_checked(world: World) -> None:
+    world.add("job", {"task": "see"}, only_if="page() | field('x') | changed()")
+    world.poll("no JSON")
+    [run] = world.simulation.runs()
+    [row] = outcomes(world.call, [run])
+    assert (run.status, "is not JSON" in row["gate_failure"]) == ("completed", True)
 
 
 def test_an_agents_run_cannot_pass_over_a_gate(world: World) -> None:

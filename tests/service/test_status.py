@@ -76,7 +76,8 @@ def test_agents_that_cannot_start_are_said(tmp_path: Path) -> None:
 def test_warnings_are_explained_at_length(stage: Stage) -> None:
     told = stage.ada.knows("status")
     assert [each["code"] for each in told["warnings"]] == ["no_channel"]
-    assert told["warnings"][0]["explanation"] == EXPLANATIONS["no_channel"] == told["warning_codes"]["no_channel"]
+    assert told["warning_codes"] == {"no_channel": EXPLANATIONS["no_channel"]}
+    assert told["warnings"][0].keys() == {"code", "text"}, "each is explained once"
     for code, text in EXPLANATIONS.items():
         assert 60 < len(text) < 400 and text.endswith("."), code
 

@@ -161,6 +161,9 @@ class Gates(Protocol):
     def check(self, gate: str, caller: Caller) -> None:
         """Check the gate of a new or edited schedule. Raises InvalidInput, naming the field."""
 
+    def closed_host(self, gate: str) -> str | None:
+        """Return a host that the gate may not call, as far as that is known without looking it up."""
+
     def look(self, gate: str, memory: str | None, work: Work) -> GateGift | Skipped | Returned:
         """Check whether the work is to be done. May raise: the gate failed. A run whose tasks are not known here is
         returned. If there is nothing new to remember, the memory of the answer is None."""

@@ -17,7 +17,7 @@ from duetime.mcp.schemas import (
     NULLABLE_TIME,
     ZONE,
     lookup_fields,
-    warn_of_followers,
+    warn_of_end,
     with_owner,
     with_warnings,
 )
@@ -80,7 +80,7 @@ def _change(request: type[ChangeRequest], call: Call, arguments: Arguments) -> R
         view |= brief_view(changed.schedule, call.zone)
     elif is_stored(changed.schedule.definition) and changed.schedule.progress.state in OVER:
         view["note"] = f"It was {status_of(changed.schedule.progress)} before."  # too late to prevent anything
-    view |= changed._replace(followers=None).facts() | warn_of_followers(changed.followers)
+    view |= changed._replace(followers=None, declared=None).facts() | warn_of_end(changed.followers, changed.declared)
     if (owner := changed.schedule.definition.owner) != call.caller.owner:
         view["owner"] = owner  # an operator's change
     return Reply({"success": True, "schedule_id": changed.id, **view})

@@ -164,9 +164,10 @@ def with_owner(call: Call, view: dict[str, Any], owner: str) -> dict[str, Any]:
 FOLLOWERS: dict[str, Schema] = {"warnings": WARNINGS["warnings"]}
 
 
-def warn_of_followers(followers: str | None) -> dict[str, Any]:
-    """Return the warning of an answer about the end of a schedule that others follow."""
-    return {} if followers is None else {"warnings": [f"{followers[0].upper()}{followers[1:]}."]}
+def warn_of_end(*facts: str | None) -> dict[str, Any]:
+    """Return the warnings about the end of a schedule that others follow, or that is declared elsewhere."""
+    texts = [f"{each[0].upper()}{each[1:]}." for each in facts if each]
+    return {"warnings": texts} if texts else {}
 
 
 def with_warnings(structured: dict[str, Any], warnings: Sequence[ScheduleWarning]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ from duetime.mcp.schemas import (
     flat_schema,
     lookup_fields,
     policy_of,
-    warn_of_followers,
+    warn_of_end,
     with_owner,
     with_warnings,
 )
@@ -54,20 +54,21 @@ from duetime.service.kind_spec import KindSpec, load
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked
 from duetime.service.operations import create as operations
-from duetime.service.operations.change import describe_followers
+from duetime.service.operations.change import describe_end
 from duetime.service.operations.create import CreateSchedule
 from duetime.service.operations.history import latest_results
 from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, details_of
 from duetime.service.operations.schedules import list_schedules as read_schedules
 from duetime.service.options import TIME_LIMITS
 from duetime.service.payload_fields import PayloadField, inputs_of
-from duetime.service.presenters import instant_view, next_of, options_view, reads_as, trigger_shape
+from duetime.service.presenters import instant_view, next_of, options_view, reads_as, source_view, trigger_shape
 from duetime.service.services import Call
 from duetime.service.vocabulary import Schedule, executed, status_of
 from duetime.service.when import When, read_times
 
 LIST_INPUT: dict[str, Schema] = {
     "status": text("Only this status.", enum=list(STATUSES)),
+    "tagged": text("With a tag."),
     "limit": number("At most; default 100.", minimum=1, maximum=1000),
     "cursor": text("next_cursor of the last page."),
     "timezone": ZONE,
@@ -125,6 +126,7 @@ def summary(schedule: Schedule, zone: str, id_name: str = "id", detail: str | No
         "note": masked(progress.note),
         "paused_until": instant_view(definition.resume_at, zone),
         "options": options_view(definition.policy, definition.trigger, zone),
+        **({"source": source} if (source := source_view(definition.key)) else {}),
     }
 
 
@@ -256,8 +258,8 @@ def list_schedules(call: Call, arguments: Arguments, kind: str, plural: str, id_
     zone, status = call.in_zone(arguments.get("timezone")).zone, arguments.get("status")
     if status is not None and status not in STATUSES:
         return Reply({"error": f"Unknown status: {status}"})
-    limit, cursor = arguments.get("limit", 100), arguments.get("cursor")
-    request = ListSchedules(kind=kind, status=status, order="oldest", limit=limit, cursor=cursor, count_to=COUNT_ALL)
+    chosen = {name: arguments[name] for name in ("status", "tagged", "limit", "cursor") if name in arguments}
+    request = ListSchedules(kind=kind, order="oldest", count_to=COUNT_ALL, **chosen)
     page = read_schedules(call, request).value
     details, results = details_of(call, page.items), latest_results(call, page.items)
     rows = []
@@ -286,7 +288,8 @@ def cancel(call: Call, reference: str | int, kind: str, id_name: str, list_name:
             reason = f"{kind.capitalize()} already {status_of(schedule.progress)}: {public_id}"
             return Reply({"cancelled": False, id_name: public_id, "error": reason})
         return error_result(error)
-    answer = {"cancelled": True, id_name: public_id} | warn_of_followers(describe_followers(call, schedule, "cancel"))
+    warnings = warn_of_end(*describe_end(call, schedule, "cancel").values())
+    answer = {"cancelled": True, id_name: public_id, **warnings}
     return Reply(with_owner(call, answer, schedule.definition.owner))
 
 

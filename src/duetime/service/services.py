@@ -13,9 +13,9 @@ from duetime.engine.actor import PERSON, Actor
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError
-from duetime.engine.kind import LOCAL, Caller, Kind
+from duetime.engine.kind import LOCAL, Caller, Kind, gates_of
 from duetime.engine.model import Definition, Run, Schedule, WorkerRow, kind_and_label, with_label
-from duetime.engine.policy.options import policy_for_ending
+from duetime.engine.policy.options import is_gated, policy_for_ending
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
 from duetime.engine.triggers import OnceTrigger, known_zone, trigger_from_json, warnings_for
@@ -45,6 +45,7 @@ declare(
     no_worker_for_task="No worker that is running knows {task}: start one with the module that registers it, and with "
     "the executor on which it runs, if it has one.",
     session_worker_only="It fires only while an agent client is open: run `duetime service install` to have it always.",
+    host_not_allowed="Its condition may not call {host}: put the host into allowed_hosts of the settings.",
     all_paused="Everything scheduled earlier is paused{until}; this one is not, so it fires.",
     cancelled="What this idempotency key created was cancelled, so it does not fire: use another key for a new one.",
 )
@@ -127,10 +128,16 @@ class Services:
         return [
             *self._work_warnings(definition),
             *(self.result_warnings(definition) if delivery else ()),
+            *(self._gate_warnings(definition.policy) if is_gated(definition.policy) else ()),
             *(self._event_warnings(definition) if _EVENT in definition.trigger else ()),
             *_trigger_warnings(definition.trigger, since),
             *self.hooks(definition.kind).create_warnings(definition, payload if isinstance(payload, dict) else {}),
         ]
+
+    def _gate_warnings(self, policy: str) -> list[ScheduleWarning]:
+        gates, gate = gates_of(self.kinds), policy_for_ending(policy).only_if
+        host = None if gates is None or gate is None else gates.closed_host(gate)
+        return [] if host is None else [warning("host_not_allowed", host=host)]
 
     def _event_warnings(self, definition: Definition) -> list[ScheduleWarning]:
         name, payload = (json_object(definition.trigger) or {}).get("event"), json_object(definition.payload) or {}

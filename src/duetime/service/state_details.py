@@ -16,8 +16,8 @@ HELD: Final = "held"
 _ON: Final = "on "
 """The beginning of the detail of a run that was handed to an executor, whose name follows."""
 RUNNING: Final = "running"
-ORPHAN: Final = "what_it_follows_is_cancelled"
-"""The detail of a schedule that follows another one, which is cancelled or deleted."""
+ORPHANS: Final = {"cancelled": "what_it_follows_is_cancelled", "deleted": "what_it_follows_is_deleted"}
+"""The details of a schedule that follows another one, by what became of that."""
 STATE_DETAILS: Final = (RUNNING, TAKEN, HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE)
 """If the live runs of a schedule differ, the first of these that applies is shown."""
 _NOT_STARTED: Final = frozenset({HELD, HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE})
@@ -37,6 +37,9 @@ def status_words(status: str, last_status: str | None, detail: str | None) -> St
     waits for its next time, and nothing is running while a prompt waits for an agent or a job for its next attempt."""
     if detail == WAITING_FOR_AGENT and status in ("pending", "running"):
         return StatusWords("waiting", "for an agent")
+    orphan = next((ended for ended, each in ORPHANS.items() if each == detail), None)
+    if orphan is not None and status == "pending":
+        return StatusWords("waiting", f"for what was {orphan}")
     more = "" if detail is None or detail == status else detail.replace("_", " ")
     if status == "running" and detail in _NOT_STARTED:
         return StatusWords("waiting", "" if detail == DUE else more)

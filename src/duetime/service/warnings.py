@@ -57,6 +57,10 @@ EXPLANATIONS: Final = {
         "The next time of a recurring schedule was moved past other times of its rule. Those are neither run nor "
         "caught up. Move the next time to an earlier one, or edit the rule, if they should run."
     ),
+    "host_not_allowed": (
+        "Conditions call only public hosts, and those in `allowed_hosts` of the settings. A check that fails does the "
+        "work anyway or, with gate_failure skip, skips it; `duetime runs show` says why."
+    ),
     "all_paused": (
         "Everything that the owner had scheduled was paused. A pause covers what exists at that time, so that a new "
         "schedule fires nevertheless. Pause it too if it should wait as well."

@@ -202,7 +202,10 @@ def test_field_of_what_is_not_json_is_an_error() -> None:
         ("changed() | changed()", "value: missing"),
         ("echo('x') | field()", "path: missing"),
         ("echo('x') | changed(memory=1)", "has no such argument"),
-        ("files_changed('/etc')", "Unknown task: files_changed"),
+        (
+            "files_changed('/etc')",
+            "Unknown task: files_changed; it is for users of this machine, who name the folders in watch",
+        ),
         ("nonsense() | changed()", "Unknown task: nonsense"),
     ],
 )

@@ -46,8 +46,9 @@ def apply_file(
     """Make schedules what a file says: create, change and, with --prune, delete what differs.
 
     The file is TOML, JSON or YAML. It has a table for each schedule, such as [jobs.backup], with the names of the
-    options of `duetime job add`; ${BACKUP_TOKEN} is a variable of the environment. The changes are shown before they
-    are made. Up to 1,000 take effect together or not at all; more in parts, and running it again goes on.
+    options of `duetime job add` (timezone for --tz, args for --arg); ${BACKUP_TOKEN} is a variable of the environment.
+    The changes are shown before they are made. Up to 1,000 take effect together or not at all; more in parts, and
+    running it again goes on.
 
     The exit code is 0 if everything is as the file says, and 2 if --dry-run found changes.
     """

@@ -17,7 +17,7 @@ from duetime.terminal.completion import IDS, one_of
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.declarations import PlainCommand, argument, option, single
 from duetime.terminal.input import agreed, is_interactive
-from duetime.terminal.output import clean, plural
+from duetime.terminal.output import clean, in_words, plural
 from duetime.terminal.schedules.commands import Expected, Note, Tagged, Until, Yes
 from duetime.terminal.schedules.display import short_of
 
@@ -93,9 +93,9 @@ def _agreed(app: Application, action: str, schedules: Sequence[dict[str, Any]]) 
 
 def _row(app: Application, row: dict[str, Any]) -> str:
     owner = f" (owner {clean(row['owner'])})" if "owner" in row else ""
-    effects = {"followers": "{}", "falls_into_pause": "{}", "moves_to": "moves to {}", "error": "{}"}
+    effects = {"followers": "{}", "declared": "{}", "falls_into_pause": "{}", "moves_to": "moves to {}", "error": "{}"}
     effect = "".join(f": {text.format(row[name])}" for name, text in effects.items() if name in row)
-    return f"{short_of(app, row['id'])}  {clean(str(row.get('name', '')))}{owner}{effect}"
+    return f"{short_of(app, row['id'])}  {clean(str(row.get('name', '')))}{owner}{in_words(effect, app.call.zone)}"
 
 
 def _text(app: Application, action: str, done: BulkChange, *, until: Instant | None) -> str:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -147,7 +148,7 @@ def _write(settings: Settings, key: Key, value: Any) -> None:
     """Write a setting to the file in use, or remove it if the value is None."""
     file = _file(settings)
     before = _trusted_text(file) if settings.origin.here else text_of(file)
-    change_file(file, before, {key: value}, _check, trust=settings.origin.here)
+    change_file(file, before, {key: value}, partial(_check, tasks=key == ("tasks",)), trust=settings.origin.here)
 
 
 def _file(settings: Settings) -> Path:
@@ -182,12 +183,13 @@ def _typed(key: Key, value: str, folder: Path) -> Any:
     return value_at(absolute_paths(setting, Path.cwd()), key)
 
 
-def _check(settings: Settings) -> None:
-    """Refuse settings that no command could use, such as an unknown zone or a default agent that does not exist."""
+def _check(settings: Settings, *, tasks: bool) -> None:
+    """Refuse settings that no command could use, such as an unknown zone, a default agent that does not exist or, with
+    `tasks`, a module that cannot be imported."""
     from duetime.app import build
 
     local_zone(settings)
-    with closing(build(replace(settings, db=":memory:"), tasks=False)):
+    with closing(build(replace(settings, db=":memory:"), tasks=tasks)):
         pass
 
 

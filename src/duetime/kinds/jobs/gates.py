@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -18,6 +19,7 @@ from duetime.engine.kind import Caller, StopReason, StopSignal, Work
 from duetime.engine.narrowing import may_use_web
 from duetime.engine.outcome import Returned, Skipped
 from duetime.engine.policy.gates import MOST_REMEMBERED, GateGift
+from duetime.engine.urls import BadAddress, read_url
 from duetime.kinds.jobs import gate_tasks
 from duetime.kinds.jobs.arguments import told_as_piped
 from duetime.kinds.jobs.builtin import PATIENCE, guarded_http, page_call
@@ -76,10 +78,28 @@ class GateChecks:
             example = "fetch('https://example.org/status') | field('state') | changed()"
             raise InvalidInput(field=_FIELD, problem=f"{error}; write a pipeline of tasks: {example}") from None
         except UnknownTask as error:
-            raise UnknownTask(error.message, field=_FIELD, known=error.details.get("known", ())) from None
+            for_locals = "; it is for users of this machine, who name the folders in watch_folders of the settings"
+            more = for_locals if error.message.endswith(" files_changed") else ""
+            raise UnknownTask(error.message + more, field=_FIELD, known=error.details.get("known", ())) from None
         except InvalidInput as error:
             problem = error.problem if error.field == _FIELD else f"{error.field}: {error.problem}"
             raise InvalidInput(field=_FIELD, problem=problem) from None
+
+    def closed_host(self, gate: str) -> str | None:
+        from duetime.net.ssrf_guard import Forbidden, Guard, Unresolved
+
+        with suppress(UnknownTask, BadAddress):
+            for task, step in self._planner.known(gate).stages:
+                args, kwargs = step.arguments()
+                url = read_url(str(kwargs.get("url") or next(iter(args), ""))) if task.web else None
+                try:
+                    if url is not None:
+                        Guard(task.constants["allowed_hosts"], lookup=lambda *_, **__: []).check(url.host, url.port)
+                except Forbidden:
+                    return url and url.host
+                except Unresolved:  # a name, which is looked up when it is called
+                    continue
+        return None
 
     def look(self, gate: str, memory: str | None, work: Work) -> GateGift | Skipped | Returned:
         try:

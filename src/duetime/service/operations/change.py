@@ -20,6 +20,7 @@ from duetime.service.lookup import find, find_schedule, is_stored
 from duetime.service.masking import masked
 from duetime.service.operations.declaration import Answer, Field, OperationRequest, ScheduleReference, Time, read_time
 from duetime.service.pauses import falls_into_pause
+from duetime.service.presenters import source_view
 from duetime.service.services import Call, pages_of
 
 ACTIONS: Final[dict[str, str]] = {
@@ -99,13 +100,15 @@ class Changed(NamedTuple):
     """What its pause skips or holds."""
     followers: str | None = None
     """What the change means for the schedules that follow."""
+    declared: str | None = None
+    """That a file or a module declares it, and may bring it back."""
 
     def facts(self) -> dict[str, Any]:
         """Return what an answer says beside the schedule."""
-        facts = {"limits": self.limits, "falls_into_pause": self.falls_into_pause, "followers": self.followers}
-        return {name: value for name, value in facts.items() if value is not None}
+        return {name: value for name, value in self._asdict().items() if name in _FACTS and value is not None}
 
 
+_FACTS: Final = ("limits", "falls_into_pause", "followers", "declared")
 _MAX_FOLLOWERS: Final = 5
 _MEANINGS: Final = dict.fromkeys(("cancel", "delete"), "have no further runs") | {"restore": "run again"}
 
@@ -126,7 +129,8 @@ def change(call: Call, request: ChangeRequest) -> Answer[Changed]:
     forever = isinstance(request, Delete) and request.forever
     effect = Effect(request.action, read_time(call, until, "until"), note, forever=forever)
     changed = carry_out(call, request.schedule, effect, request.kind)
-    changed = changed._replace(followers=describe_followers(call, changed.schedule, request.action))
+    effects = describe_end(call, changed.schedule, request.action)
+    changed = changed._replace(followers=effects.get("followers"), declared=effects.get("declared"))
     if not is_stored(changed.schedule.definition):  # its limits and pauses are those of the service that keeps it
         return Answer(changed)
     if request.action in ("resume", "restore"):
@@ -142,12 +146,18 @@ def followers(call: Call, schedule: Schedule, limit: int) -> list[Schedule]:
     return call.scheduler.store.followers_of(schedule, limit) if schedule.progress.followed else []
 
 
-def describe_followers(call: Call, schedule: Schedule, action: str) -> str | None:
-    """Return what it means for the schedules that follow that this one is cancelled, deleted or restored."""
+def describe_end(call: Call, schedule: Schedule, action: str) -> dict[str, str]:
+    """Return what it means that a schedule is cancelled, deleted or restored: for the `followers`, and if it is
+    `declared` in a file or a module."""
     some = followers(call, schedule, _MAX_FOLLOWERS + 1) if action in _MEANINGS else []
     names = [masked(each.definition.name) for each in some[:_MAX_FOLLOWERS]]
     more = ["others"] if len(some) > _MAX_FOLLOWERS else []
-    return f"schedules that follow it {_MEANINGS[action]}: {', '.join([*names, *more])}" if names else None
+    named = ", ".join([*names, *more])
+    facts = {"followers": f"schedules that follow it {_MEANINGS[action]}: {named}"} if names else {}
+    source = source_view(schedule.definition.key) if action in ("cancel", "delete") else None
+    if source is not None:
+        facts["declared"] = f"it is declared in {source}, which may bring it back: remove it there, too"
+    return facts
 
 
 def carry_out(call: Call, reference: ScheduleReference, effect: Effect, kind: str | None = None) -> Changed:

@@ -24,7 +24,7 @@ from duetime.service.operations.change import (
     Effect,
     Until,
     carry_out,
-    describe_followers,
+    describe_end,
     find_restorable,
     restorable,
 )
@@ -163,8 +163,7 @@ def change_many(call: Call, request: ChangeMany) -> Answer[BulkChange]:
     if request.action in ("restore", "shift") or (request.dry_run and request.action != "pause"):
         targets = _with_next_times(call, targets, request.action, shift, failed)
     for target in targets:
-        if followers := describe_followers(call, target.schedule, request.action):
-            target.row["followers"] = followers
+        target.row.update(describe_end(call, target.schedule, request.action))
     if not request.dry_run:
         _check_count(request, len(targets))
     ends = [read_time_of(call, each.schedule, request.until, "until") for each in targets]

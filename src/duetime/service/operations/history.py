@@ -332,6 +332,8 @@ def _outcome(call: Call, run: Run, ids: Mapping[ScheduleId, str], longest: int) 
     }
     if (request := stop_requests_of(call, [run]).get(run.id)) is not None:
         row["stop_requested"] = request
+    if (gate := gate_view(call, run)) is not None and gate["failure"]:
+        row["gate_failure"] = gate["failure"]
     if run.last is not None:
         last = instant_view(run.last, call.zone)
         row |= {"last": last, **{name: view[name] for name in ("occurrences", "at_least")}}
@@ -400,7 +402,7 @@ def run_details(call: Call, run: Run) -> View:
         "payload": None if schedule is None else payload_shown(schedule.definition),
         "own_payload": own.payload is not None,
         "started_by": actor_view(own.actor),
-        "gate": _gate_view(call, run, schedule),
+        "gate": gate_view(call, run) if schedule is not None and is_gated(schedule.definition.policy) else None,
         "stop_request": stop_requests_of(call, [run]).get(run.id),
         "payload_changed": _changed_since(schedule, run),
         "late_seconds": late_seconds(run, attempts),
@@ -412,10 +414,9 @@ def run_details(call: Call, run: Run) -> View:
     }
 
 
-def _gate_view(call: Call, run: Run, schedule: Schedule | None) -> View | None:
+def gate_view(call: Call, run: Run) -> View | None:
     """Return what the gate gave to a run, or why it was not checked; None if it has none, or was not let pass."""
-    is_checked = schedule is not None and is_gated(schedule.definition.policy)
-    gift = call.scheduler.store.gate_gift(run.id) if is_checked else None
+    gift = call.scheduler.store.gate_gift(run.id)
     if gift is None:
         return None
     result = None if gift.result is None else masked(json.loads(gift.result))

@@ -25,7 +25,7 @@ from duetime.service.operations.declaration import (
 )
 from duetime.service.presenters import View, next_instants, preview_view, reads_as, schedule_shape
 from duetime.service.services import Call
-from duetime.service.state_details import DUE, HELD_BY_LIMIT, ORPHAN, WAITING_FOR_AGENT, foremost, run_detail
+from duetime.service.state_details import DUE, HELD_BY_LIMIT, ORPHANS, WAITING_FOR_AGENT, foremost, run_detail
 from duetime.service.warnings import ScheduleWarning, time_warnings
 from duetime.service.when import TriggerParts, about_option, read_times, ways_in
 
@@ -189,7 +189,6 @@ def preview(call: Call, request: PreviewTimes) -> Answer[FiringTimes]:
 
 _MAX_LIVE_RUNS: Final = 1000
 _LIVING: Final = (ScheduleState.ACTIVE, ScheduleState.PAUSED)
-_GONE: Final = (ScheduleState.CANCELLED, ScheduleState.DELETED)
 
 
 def schedule_views(call: Call, schedules: Sequence[Schedule], *, brief: bool = False) -> list[View]:
@@ -230,7 +229,7 @@ def _at_rest(call: Call, schedule: Schedule) -> str | None:
     followed = followed_by(schedule.definition.trigger) if progress.next == NEVER else None
     if followed is not None:
         first = call.scheduler.store.get(followed)
-        return ORPHAN if first is None or first.progress.state in _GONE else None
+        return ORPHANS.get(ScheduleState.DELETED if first is None else first.progress.state)
     if progress.next is None or progress.next > now or progress.state == ScheduleState.PAUSED:
         return None
     return HELD_BY_LIMIT if names_limit(progress.note) else DUE

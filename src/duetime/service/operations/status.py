@@ -24,7 +24,7 @@ from duetime.service.operations.overview import untaken_runs
 from duetime.service.operations.schedules import ListSchedules, list_schedules
 from duetime.service.presenters import View, instant_view, moment_view, worker_shape
 from duetime.service.services import Call
-from duetime.service.warnings import EXPLANATIONS, ScheduleWarning
+from duetime.service.warnings import EXPLANATIONS
 from duetime.service.workers import kinds_taken, living
 
 WHEN_OFF: Final = (
@@ -68,7 +68,7 @@ def status(call: Call) -> Answer[View]:
         "limits": {**_limits(call), **kinds.get("limits", {})},
         "failures_of_the_last_day": _failures(call, now),
         "when_off": WHEN_OFF,
-        "warnings": [_explain(each) for each in warnings],
+        "warnings": [each._asdict() for each in warnings],
         "warning_codes": {code: text for code, text in EXPLANATIONS.items() if code in codes},
     }
     return Answer(view, warnings)
@@ -134,12 +134,6 @@ def executors(call: Call) -> list[View]:
 def health(call: Call) -> Answer[Health]:
     """Return the state of the store, as only an operator may see it."""
     return Answer(call.scheduler.store.health(call.now))
-
-
-def _explain(warning: ScheduleWarning) -> View:
-    known = EXPLANATIONS.get(warning.code)
-    view = {"code": warning.code, "text": warning.text}
-    return view if known is None else {**view, "explanation": known}
 
 
 def _server(call: Call, now: Instant) -> View:

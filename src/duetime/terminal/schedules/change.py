@@ -20,7 +20,7 @@ from duetime.terminal import output
 from duetime.terminal.context import Application, again, print_done
 from duetime.terminal.declarations import Exit
 from duetime.terminal.input import agreed, is_interactive
-from duetime.terminal.output import clean, coming, run_document, schedule_document
+from duetime.terminal.output import clean, coming, in_words, run_document, schedule_document
 from duetime.terminal.schedules.display import find_here, not_found, outcome_text
 from duetime.terminal.schedules.kind_view import KindView, NamedSchedule
 
@@ -83,6 +83,8 @@ def run_schedule(target: NamedSchedule, wait: float, *, force: bool) -> None:
     waited = waited_for(app.call, seen)
     document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone), **waited}
     text = f"Run {run.id} of {clean(name_of(definition))} {run_ending(seen, wait, waited['reason'])}"
+    if seen.status == RunStatus.SKIPPED:
+        notes = [*notes, "Its condition only_if let nothing pass; --force runs it without a check."]
     print_started(app, seen, document, text, warnings, notes, json_)
     exit_after(seen, wait)
 
@@ -103,8 +105,9 @@ def print_started(
 
 
 def exit_after(run: Run, wait: float) -> None:
-    """Leave with the exit code of a run that failed, or that has not ended although the command waited for it."""
-    if has_ended(run) and run.status != RunStatus.COMPLETED:
+    """Leave with the exit code of a run that failed, or that has not ended although the command waited for it. One that
+    was skipped, such as by its condition, is as it should be."""
+    if has_ended(run) and run.status not in (RunStatus.COMPLETED, RunStatus.SKIPPED):
         raise Exit(FAILED)
     if wait and not has_ended(run):
         raise Exit(NOT_FINISHED)
@@ -121,7 +124,7 @@ def stop_schedule(target: NamedSchedule) -> None:
     runs = [run_document(run, call.zone) for run in stopped.value.runs]
     document = {"id": definition.public_id, "runs": runs, "notes": stopped.notes}
     owner = "" if definition.owner == OPERATOR.owner else f" Its owner is {definition.owner}."
-    output.print_result(target.json_, document, clean(" ".join(stopped.notes) + owner))
+    output.print_result(target.json_, document, clean(in_words(" ".join(stopped.notes), call.zone) + owner))
 
 
 def run_ending(run: Run, wait: float, reason: str | None) -> str:
@@ -129,7 +132,8 @@ def run_ending(run: Run, wait: float, reason: str | None) -> str:
     ended."""
     if has_ended(run):
         text = clean(outcome_text(run, cause=False))  # the reader has started it
-        return f"{run.status}: {text}" if text else f"{run.status}."
+        state = "was skipped and did nothing" if run.status == RunStatus.SKIPPED else run.status
+        return f"{state}: {text}" if text else f"{state}."
     if wait:
         return f"is not finished after {wait:g} s: {clean(reason or run.status)}."
     if run.status == RunStatus.QUEUED and reason is not None:
@@ -163,14 +167,14 @@ def change_one(target: NamedSchedule, action: str, *, yes: bool = True, **option
     short = short_id(definition)
     verb = _ALREADY.get(request.action, verb) if changed.already else verb
     text = f"{verb} {short}  {clean(name_of(definition))}"
-    followers = f"\nnote   {clean(changed.followers)}" if changed.followers else ""
+    ended = "".join(f"\nnote   {clean(each)}" for each in (changed.followers, changed.declared) if each)
     if request.action == "delete":
         back = "" if options.get("forever") else f" Bring it back within a day: {again(app, 'restore', short)}"
         still = f"Its runs can still be read: {again(app, 'history', short)}{back}"
-        text = (f"{text}. {still}" if is_stored(definition) else text) + followers
+        text = (f"{text}. {still}" if is_stored(definition) else text) + ended
         output.print_result(json_, {"id": changed.id, "deleted": True, **changed.facts()}, text)
         return
-    text += followers
+    text += ended
     zone, now = app.scheduler.zone, app.clock.now()
     document = schedule_document(changed.schedule, zone)
     document |= {name: value for name, value in changed.facts().items() if name != "falls_into_pause"}

@@ -92,8 +92,8 @@ def history(target: NamedSchedule, limit: HistoryLimit = 20) -> None:
 
 @one_schedule("Run it now, in addition to its own times.")
 def run(target: NamedSchedule, wait: Wait = 0, force: Force = False) -> None:
-    """Run a {noun} now, in addition to its own times. With --wait, the exit code is 1 if the run failed and 6 if it has
-    not ended by then."""
+    """Run a {noun} now, in addition to its own times. With --wait, the exit code is 1 if the run failed, 6 if it has
+    not ended by then, and 0 if it completed or its condition only_if let nothing pass."""
     from duetime.terminal.schedules.change import run_schedule
 
     run_schedule(target, wait, force=force)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from duetime.service.operations.history import History, earlier_attempts, history, next_attempt
+from duetime.service.operations.history import History, earlier_attempts, gate_view, history, next_attempt
 from duetime.service.operations.schedules import ListSchedules, detail_of, details_of, pages_of_schedules
 from duetime.service.operations.schedules import list_schedules as read_schedules
 from duetime.service.presenters import attempt_view, instant_view, moment_view, next_instants
@@ -99,4 +99,6 @@ def show_history(target: NamedSchedule, limit: int) -> None:
 def _run_view(call: Call, run: Run) -> dict[str, Any]:
     following = moment_view(next_attempt(call, run), call.zone)
     attempts = [attempt_view(attempt, call.zone) for attempt in earlier_attempts(call, run)]
-    return run_document(run, call.zone) | {"attempts": attempts, "next_attempt": following}
+    return run_document(run, call.zone) | {
+        "attempts": attempts, "next_attempt": following, "gate": gate_view(call, run)
+    }  # fmt: skip

@@ -27,9 +27,9 @@ from duetime.kinds.prompts.mcp.text import (
 from duetime.kinds.prompts.payload import PromptPayload
 from duetime.kinds.prompts.times import RULES, TIMES, first_time, read_ends
 from duetime.mcp.definitions import Arguments, Reply
-from duetime.mcp.schemas import STATUSES, warn_of_followers, with_owner, with_warnings
+from duetime.mcp.schemas import STATUSES, warn_of_end, with_owner, with_warnings
 from duetime.mcp.standard_tools import create_request, created_facts
-from duetime.service.operations.change import describe_followers
+from duetime.service.operations.change import describe_end
 from duetime.service.operations.create import create, was_created
 from duetime.service.operations.edit import EditedSchedule, EditSchedule, edit
 from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, detail_of, details_of, list_schedules
@@ -122,6 +122,7 @@ def schedule_list(call: Call, args: Arguments) -> Reply:
         status=None if status == "all" else status,
         due_from=ends.get("from"),
         due_to=ends.get("to"),
+        tagged=args.get("tagged"),
         order="time",
         limit=MOST,
         count_to=COUNT_ALL,
@@ -223,7 +224,7 @@ def schedule_cancel(call: Call, args: Arguments) -> Reply:
         if error.code in ("not_found", "not_possible"):
             raise Refusal(refusal, **_other_tools(task)) from None
         raise refusal_of(error) from None
-    warning = warn_of_followers(describe_followers(call, task, "cancel"))
+    warning = warn_of_end(*describe_end(call, task, "cancel").values())
     view = with_owner(call, {"id": definition.id, "status": "cancelled", **warning}, definition.owner)
     lines = (f"Cancelled task #{definition.id}.", *(f"Warning: {each}" for each in warning.get("warnings", ())))
     return Reply(view, "\n".join(lines))

@@ -18,7 +18,7 @@ from duetime.service.errors import STORE_ERRORS
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked
 from duetime.service.pauses import fires_at
-from duetime.service.presenters import author_view, instant_view, options_view
+from duetime.service.presenters import author_view, instant_view, options_view, source_view
 from duetime.service.services import Call
 from duetime.service.vocabulary import Definition, Schedule, describe, format_local, status_of
 
@@ -142,6 +142,7 @@ def task_view(schedule: Schedule, zone: str, depth: int, detail: str | None = No
         "paused_until": instant_view(definition.resume_at, zone),
         "allow": payload_of(definition).get("allow"),
         "options": _options(definition, zone) or None,
+        "source": source_view(definition.key),
     }
     return view | {name: value for name, value in extras.items() if value is not None}
 

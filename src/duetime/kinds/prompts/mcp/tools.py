@@ -103,6 +103,7 @@ TOOLS = [
             "status": text("Only this status; default pending.", enum=[*STATUSES, "all"]),
             "from": text("Fires from: today."),
             "to": text("Fires until; a day counts."),
+            "tagged": text("With a tag."),
             "timezone": ZONE,
         },
         {
