@@ -70,13 +70,12 @@ def measure_events(seconds: float, per_minute: int = PER_MINUTE, schedules: int 
 
 def _fill(url: str, number: int) -> None:
     from tests.support.drafts import every
-    from tests.support.hand import create
 
     store = open_store(url)
     store.migrate()
     now = SystemClock().now()
     for begin in range(0, number, 10_000):
-        create(store, *(every(HOUR, now, owner=OWNER) for _ in range(min(10_000, number - begin))))
+        store.create([every(HOUR, now, owner=OWNER) for _ in range(min(10_000, number - begin))])
     store.close()
 
 
