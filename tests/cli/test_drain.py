@@ -23,6 +23,9 @@ def hold(name: str):
     Path(f"{name}.begun").touch()
     while not Path("gate").exists():
         threading.Event().wait(0.02)
+        if Path("say").exists():
+            Path("say").unlink()
+            print("still at it", flush=True)
 """
 OPTIONS = ("--tasks", "./held.py", "--db", "store.db")
 PATIENCE = 30.0
@@ -42,6 +45,9 @@ def test_a_worker_that_drains_finishes_what_runs_and_takes_nothing_new(cli: Cli,
             add_job(cli, "late")
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(1.0)
+            (tmp_path / "say").touch()
+            said = "what it writes can be read meanwhile"
+            eventually(lambda: "still at it" in cli("logs", "1", "--db", "store.db").out, PATIENCE, said)
             (tmp_path / "gate").touch()
             assert "everything is recorded" in output.rest()
             assert process.wait(PATIENCE) == 0

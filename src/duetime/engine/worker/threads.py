@@ -402,6 +402,7 @@ class Engine:
                 if not self.worker.record_and_claim():
                     self._ended.wait(min(left, 0.2))
                 self._keep_alive()
+                self._store_logs()
             except WorkerGone:
                 continue  # the exchange drops runs that no longer belong to this worker
             except TRANSIENT as error:
