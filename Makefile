@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-quick bench-compare bench-lists bench-events bench-paint bench-mcp bench-delivery scorecard scorecard-small screenshots readme-picture packages reference docs format lock clean
+.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-quick bench-compare bench-lists bench-events bench-history bench-paint bench-mcp bench-delivery scorecard scorecard-small screenshots readme-picture packages reference docs format lock clean
 
 # Run $(2) as the stage $(1) and say how it ended and how long it took.
 define stage
@@ -96,6 +96,9 @@ bench-lists: $(VENV)/.dev ## first pages of lists beside a million schedules and
 
 bench-events: $(VENV)/.dev ## 10,000 events a minute over HTTP, each for one of 100 listeners; fails beyond its bounds. ARGS="--schedules 1000000" stores others beside them
 	@$(BIN)/python -m bench.events $(ARGS)
+
+bench-history: $(VENV)/.dev ## claims, histories, retention and a migration beside 10,000,000 runs on PostgreSQL; fails beyond its bounds
+	@$(BIN)/python -m bench.history $(ARGS)
 
 bench-paint: $(VENV)/.dev ## first paint and size of every page in Chromium, with 100 and 10,000 schedules; fails beyond its bounds
 	@$(BIN)/python -m bench.paint $(ARGS)
