@@ -13,7 +13,7 @@ import pytest
 from duetime.engine.store import RunQuery
 from duetime.engine.tracebacks import TraceFrame
 from duetime.kinds.jobs.registry import Task
-from duetime.service.source_lines import AROUND, source_around
+from duetime.service.source_lines import AFTER, BEFORE, source_around
 from tests.support.browsing import made, signed_in, words, working
 from tests.support.web import Reply, Site
 from tests.support.workers import eventually
@@ -60,8 +60,8 @@ def test_only_modules_of_this_process_are_read_for_the_lines_around(
 ) -> None:
     file, line = charge.__code__.co_filename, charge.__code__.co_firstlineno
     lines = source_around(frame_of(file, line))
-    assert [number for number, _ in lines] == list(range(line - AROUND, line + AROUND + 1))
-    assert lines[AROUND] == (line, "def charge(amount: int) -> None:")
+    assert [number for number, _ in lines] == list(range(line - BEFORE, line + AFTER + 1))
+    assert lines[BEFORE] == (line, "def charge(amount: int) -> None:")
     assert source_around(frame_of(file, line)._replace(line=line + 1)) == [], "the source was changed since"
     assert source_around(frame_of(file, line)._replace(line=10**8)) == []
     other = tmp_path / "other.py"

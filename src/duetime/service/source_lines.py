@@ -10,7 +10,8 @@ from typing import Final
 from duetime.engine.tracebacks import TraceFrame
 from duetime.service.masking import masked
 
-AROUND: Final = 3
+BEFORE: Final = 3
+AFTER: Final = 2
 """Lines that are shown before and after the one of the traceback."""
 _LONGEST: Final = 300
 
@@ -23,8 +24,8 @@ def source_around(frame: TraceFrame) -> list[tuple[int, str]]:
     if not frame.code or all(getattr(module, "__file__", None) != frame.file for module in modules):
         return []
     linecache.checkcache(frame.file)
-    lines, first = linecache.getlines(frame.file), max(0, frame.line - 1 - AROUND)
+    lines, first = linecache.getlines(frame.file), max(0, frame.line - 1 - BEFORE)
     if frame.line > len(lines) or lines[frame.line - 1].strip() != frame.code:
         return []
-    text = masked(dedent("".join(lines[first : frame.line + AROUND])))
+    text = masked(dedent("".join(lines[first : frame.line + AFTER]))).rstrip()
     return [(first + number, line[:_LONGEST]) for number, line in enumerate(text.splitlines(), 1)]
