@@ -41,6 +41,7 @@ def test_an_example_of_the_readme_shows_its_effect_and_ends(kind: str, tmp_path:
         assert line == effect or re.fullmatch(effect, line), lines
 
 
+@pytest.mark.later
 @pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.socket

@@ -136,6 +136,7 @@ def test_a_log_is_read_while_the_run_goes_on(closed: Duetime) -> None:
     assert eventually(lambda: duetime.log(run.run_id, after=rest.next).ended, 10, "the end of the run")
 
 
+@pytest.mark.later
 def test_two_hundred_runs_at_once_delay_no_other_and_mix_nothing(closed: Duetime) -> None:
     """While all of them are in progress and have written, another run begins and ends as soon as ever."""
     object.__setattr__(closed.app.settings, "threads", 300)

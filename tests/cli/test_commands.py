@@ -409,6 +409,7 @@ def test_everything_works_on_postgresql(cli: Cli, clean_postgres_url: str) -> No
 # -- processes --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.later
 def test_a_command_loads_only_what_it_needs(tmp_path: Path) -> None:
     """What makes a command start slowly: each of these costs as much as all of ours."""
     data = {"XDG_DATA_HOME": str(tmp_path)}

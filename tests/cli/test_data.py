@@ -162,6 +162,7 @@ def test_tab_completes_commands_subcommands_and_options(tmp_path: Path) -> None:
     assert "--max-attempts" in complete(tmp_path, "duetime job add --max", 3)
 
 
+@pytest.mark.later
 def test_tab_completes_ids_names_tasks_zones_topics_and_agents(cli: Cli, tmp_path: Path) -> None:
     assert complete(tmp_path, "duetime job show ", 3) == [], "and makes no store"
     assert cli(*ADD).code == 0
@@ -230,6 +231,7 @@ def test_every_command_has_help_of_one_style_and_takes_json(cli: Cli, words: tup
     assert "--json" in answer.out or words in (("mcp",), ("chat",))
 
 
+@pytest.mark.later
 def test_commands_start_quickly(cli: Cli, tmp_path: Path) -> None:
     """Measured on the processor, since nothing else is steady; the best of a few."""
     assert cli(*ADD).code == 0

@@ -179,6 +179,7 @@ def test_what_is_missing_is_asked_for_on_a_terminal_alone(cli: Cli, tmp_path: Pa
     assert "Missing argument 'NAME'" in cli("job", "add").err, "this is no terminal"
 
 
+@pytest.mark.later
 @pytest.mark.process
 def test_the_running_server_is_found_wherever_it_listens(cli: Cli, tmp_path: Path) -> None:
     assert "no Duetime server answers" in cli("open", "--db", "my.db").err

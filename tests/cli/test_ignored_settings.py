@@ -239,6 +239,7 @@ def editing(folder: Path) -> Iterator[Session]:
             process.kill()
 
 
+@pytest.mark.later
 @pytest.mark.process
 def test_an_editors_server_ignores_a_file_that_was_planted(folder: Path) -> None:
     with editing(folder) as session:
@@ -247,6 +248,7 @@ def test_an_editors_server_ignores_a_file_that_was_planted(folder: Path) -> None
     assert personal(folder).exists() and not (folder / "shop.db").exists()
 
 
+@pytest.mark.later
 @pytest.mark.process
 def test_an_editors_server_only_reads_where_the_file_has_changed(folder: Path) -> None:
     change(folder)

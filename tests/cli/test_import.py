@@ -221,6 +221,7 @@ def without_identity(document: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name not in ("id", "created", "key")}
 
 
+@pytest.mark.later
 def test_five_hundred_lines_go_out_and_come_back(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "tab").write_text(crontab(500))
     answer = cli("import", "crontab", "tab", "--yes", "--json", "--db", "a.db")

@@ -31,6 +31,7 @@ def document(folder: Path, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.later
 def test_a_kind_of_another_package_gets_a_command(tmp_path: Path) -> None:
     payload = ("--text", "5", "--file", "lines", "--times", "2", "--loud")
     added = document(tmp_path, "beep", "add", "morning", *payload, "--cron", "0 9 * * *")

@@ -136,6 +136,7 @@ def test_a_server_gets_it_after_another_one_on_its_store_has_stopped(cli: Cli, o
     assert found is not None and before is not None and found.url == "" and found.key != before.key
 
 
+@pytest.mark.later
 @pytest.mark.process
 def test_a_server_that_stops_withdraws_its_address_and_not_that_of_another(cli: Cli, tmp_path: Path) -> None:
     def published_url() -> str:

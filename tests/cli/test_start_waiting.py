@@ -71,6 +71,7 @@ def started(*arguments: str, folder: Path) -> Iterator[Waiting]:
                 process.kill()
 
 
+@pytest.mark.later
 @pytest.mark.process
 @pytest.mark.postgres
 def test_both_wait_for_postgresql_say_so_once_and_go_on_when_it_is_there(

@@ -55,6 +55,7 @@ def test_a_server_over_stdio_runs_no_code_of_the_folder_it_is_started_in(planted
     )
 
 
+@pytest.mark.later
 @pytest.mark.process
 def test_the_printed_command_imports_nothing_from_the_folder_that_a_client_has_open(cli: Cli, tmp_path: Path) -> None:
     from duetime.settings import Settings

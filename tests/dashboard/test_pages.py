@@ -104,6 +104,7 @@ def test_a_page_may_be_read_in_another_zone(served: Site) -> None:
     assert "Times in UTC" in signed_in(served, "Nowhere/Land").text("/")
 
 
+@pytest.mark.later
 def test_every_page_is_the_same_on_postgresql(tmp_path: Path, clean_postgres_url: str) -> None:
     with site(tmp_path, db=clean_postgres_url) as there:
         browser = signed_in(there)
@@ -165,6 +166,7 @@ def test_static_files_are_kept_by_their_version(served: Site) -> None:
         assert served.ask("GET", f"/static/{name}").status in (401, 404)
 
 
+@pytest.mark.later
 def test_the_wheel_holds_the_pages(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)

@@ -179,6 +179,7 @@ def test_a_program_does_not_outlive_its_worker(tmp_path: Path) -> None:
     eventually(lambda: not list((tmp_path / "runs").iterdir()), 30, "its private folder with the token is removed")
 
 
+@pytest.mark.later
 @linux
 def test_a_program_ends_when_its_worker_is_not_heard_of(tmp_path: Path) -> None:
     """A stopped process keeps its pipes open, while others may take its runs over."""

@@ -148,6 +148,7 @@ def test_a_worker_that_dies_in_a_delivery_leaves_it_to_another_with_its_id(tmp_p
 # -- one dead host ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("refuses", [False, True], ids=["blackhole", "refused"])
 def test_one_dead_host_among_ten_delays_no_other(tmp_path: Path, refuses: bool) -> None:
     """Small and tolerant; `make bench-delivery` holds it to its bound."""

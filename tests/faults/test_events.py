@@ -173,6 +173,7 @@ def measured(store: BaseStore) -> Iterator[list[float]]:
     store._write = write  # type: ignore[method-assign]
 
 
+@pytest.mark.later
 def test_ten_thousand_listeners_take_short_transactions(store: BaseStore, store_url: str) -> None:
     number = 10_000
     listeners = create(store, *(waits(overlap="queue") for _ in range(number)))

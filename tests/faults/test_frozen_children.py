@@ -61,6 +61,7 @@ def groups_of(pids: list[int]) -> set[int]:
     return {os.getpgid(pid) for pid in pids}
 
 
+@pytest.mark.later
 @ONE_STORE
 def test_the_children_of_a_stopped_worker_are_gone_before_its_lease_is_over(team: Crew) -> None:
     worker, pids = begin_all(team)
@@ -85,6 +86,7 @@ def test_a_child_that_was_stopped_with_its_worker_ends_as_soon_as_it_goes_on(tea
     eventually(lambda: not any(map(lives, pids)), 0.2, f"{pids} are gone")
 
 
+@pytest.mark.later
 @ONE_STORE
 def test_children_live_as_long_as_their_worker_renews_its_lease(team: Crew) -> None:
     """Also those that were stopped for longer than a lease, alone: their worker has told them later deadlines."""

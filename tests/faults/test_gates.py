@@ -31,6 +31,7 @@ def store(store_url: str) -> Iterator[BaseStore]:
     opened.close()
 
 
+@pytest.mark.later
 def test_each_change_succeeds_once_wherever_a_process_dies(store: BaseStore, store_url: str, tmp_path: Path) -> None:
     """Before and after each commit: of the claims, of what the gate gave, which precedes the work, and of the outcomes,
     which follow it. What is stored before a commit is what is stored after the one before, but before an outcome, the

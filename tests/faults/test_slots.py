@@ -194,6 +194,7 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.later
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to read the processor time from")
 @pytest.mark.parametrize("state", ["idle", "busy"])
 def test_a_worker_that_waits_costs_next_to_nothing(team: Crew, state: str) -> None:

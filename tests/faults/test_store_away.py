@@ -31,6 +31,7 @@ def let_pass(seconds: float) -> None:
         eventually(lambda: False, seconds, "time passes")
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("mode", ["immediate", *(["fast"] if FULL else [])])
 def test_nobody_who_lives_is_rescued_when_the_database_was_away_for_two_leases(
     private: Crew, private_postgres: PostgresServer, mode: str

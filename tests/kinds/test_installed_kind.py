@@ -75,6 +75,7 @@ def test_it_is_created_run_listed_and_cancelled_over_python(tmp_path: Path) -> N
     assert found["status"] == "cancelled"
 
 
+@pytest.mark.later
 @pytest.mark.timeout(90)
 def test_it_is_created_listed_and_cancelled_over_http(tmp_path: Path) -> None:
     found = run(HTTP, tmp_path)

@@ -65,6 +65,7 @@ async def check_outcomes(client: Client) -> None:
     assert [row["run_id"] for row in failed["runs"]] == [ran["run_id"]]
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("era", ERAS)
 def test_over_stdio(era: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(SLOW)

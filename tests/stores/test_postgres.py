@@ -220,6 +220,7 @@ def test_a_session_that_is_ended_by_the_server_loses_its_transaction(store: Post
     assert store.search(ScheduleQuery()).total == 2
 
 
+@pytest.mark.later
 def test_a_process_that_is_stopped_in_mid_transaction_does_not_keep_its_locks(store: PostgresStore) -> None:
     schedule = create_one(store, once())
     with pytest.raises(StoreUnavailable), store._write() as tx:

@@ -105,6 +105,7 @@ def test_the_doctor_says_where_alerts_go(
     assert check["status"] == status and said in check["message"]
 
 
+@pytest.mark.later
 def test_a_server_that_starts_says_what_cannot_be_used(tmp_path: Path) -> None:
     assert not [name for name in environment() if name.startswith("DUETIME_")]
     write_trusted(tmp_path, BROKEN)

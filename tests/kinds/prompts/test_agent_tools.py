@@ -217,6 +217,7 @@ def test_without_anything_allowed_there_is_no_gateway() -> None:
 # -- agents -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.later
 def test_a_command_agent_uses_them_and_tells_what_it_was_denied(builds: UserServer) -> None:
     sources = ToolSources({"builds": over_http(builds)})
     woken = command_agent("test", command=[sys.executable, "-P", TOOL_AGENT], sources=sources, environment=ENVIRONMENT)
@@ -227,6 +228,7 @@ def test_a_command_agent_uses_them_and_tells_what_it_was_denied(builds: UserServ
     assert alone.text == "no further tools" and not alone.denied
 
 
+@pytest.mark.later
 def test_a_built_in_agent_uses_them_and_tells_what_it_was_denied(
     builds: UserServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

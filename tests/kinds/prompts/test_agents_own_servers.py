@@ -28,7 +28,7 @@ tools = ["builds.latest"]
 """
 
 
-@pytest.mark.parametrize("agent", ["script", "builtin"])
+@pytest.mark.parametrize("agent", ["script", pytest.param("builtin", marks=pytest.mark.later)])
 def test_a_due_prompt_uses_a_tool_of_the_users_own_server(agent: str, tmp_path: Path) -> None:
     """The whole way, with a refusal: the run says which tool it was denied."""
     script = [call("builds_latest", branch="main"), say("It is green.")]

@@ -198,6 +198,7 @@ def test_a_model_that_cannot_be_reached(play: Play, access: Access, monkeypatch:
     assert reply.error is not None and "cannot be reached" in reply.error and not reply.permanent
 
 
+@pytest.mark.later
 def test_its_time_is_up(play: Play, access: Access) -> None:
     play([call("schedule", prompt="x", at="tomorrow 9am"), silence()])
     reply = replied(agent().wake(agent_request(access, patience=6.0)))

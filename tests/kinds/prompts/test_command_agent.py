@@ -382,6 +382,7 @@ def test_where_there_is_no_time_for_last_words_none_are_waited_for(
     assert failed(run.reply()).endswith("before it was done")
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("stream", [1, 2])
 def test_a_flood_is_no_matter(tmp_path: Path, runs: Path, stream: int) -> None:
     code = f"""

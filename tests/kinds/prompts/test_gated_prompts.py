@@ -25,7 +25,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
         yield server
 
 
-@pytest.fixture(params=[":memory:", "file", "postgres"])
+@pytest.fixture(params=[pytest.param(":memory:", marks=pytest.mark.later), "file", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         return str(request.getfixturevalue("clean_postgres_url"))
