@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from duetime.engine.clock import SECOND
 from duetime.engine.encoding import json_object
@@ -18,7 +19,6 @@ from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.delivery import NO_DESTINATIONS, Deliverer, Destinations, InboxDeliverer
 from duetime.kinds.notifications.result import as_result
 from duetime.kinds.notifications.service import KIND, PATIENCE, Notification, Sent, in_order
-from duetime.service.operations.create import CreatedSchedule, create_new
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.schedules import details_of
 from duetime.service.pauses import fires_at
@@ -26,6 +26,9 @@ from duetime.service.services import Call, Services, pages_of
 from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.service.workers import living
 from duetime.settings.sections import INBOX
+
+if TYPE_CHECKING:
+    from duetime.service.operations.create import CreatedSchedule
 
 # Conversion of stored schedules and runs to notifications.
 
@@ -114,6 +117,8 @@ class LocalNotifications:
         return decided._replace(warnings=[each for each in warnings if each.code == "new_topic"])
 
     def _create(self, caller: Caller, new: NewSchedule) -> Answer[CreatedSchedule]:
+        from duetime.service.operations.create import create_new  # lists start without it
+
         services = Services(self._scheduler)
         return create_new(Call(services, caller, services.zone), new)
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from statistics import median
 from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import SECOND
 from duetime.engine.model import Run, RunStatus
 from duetime.engine.store import RunQuery
+from duetime.engine.value_class import pattern
 from duetime.service.services import Call
 
 COMPARED: Final = 20
 """How many runs make up what is usual."""
 _LEAST: Final = 2
-_SHARE: Final = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,3})?) ?%")
-_COUNT: Final = re.compile(r"(?<![\d.,])(\d{1,9}) ?(?:of|/) ?(\d{1,9})(?![\d.,])")
+_SHARE: Final = pattern(r"(?<![\d.])(\d{1,3}(?:\.\d{1,3})?) ?%")
+_COUNT: Final = pattern(r"(?<![\d.,])(\d{1,9}) ?(?:of|/) ?(\d{1,9})(?![\d.,])")
 
 
 def successes(call: Call, run: Run, limit: int) -> Sequence[Run]:
@@ -33,6 +32,8 @@ def usual_seconds(call: Call, run: Run) -> float | None:
     ended = [each for each in successes(call, run, COMPARED) if each.started is not None and each.finished is not None]
     if len(ended) < _LEAST:
         return None
+    from statistics import median  # lists start without it
+
     return round(median((each.finished or 0) - (each.started or 0) for each in ended) / SECOND, 3)
 
 
