@@ -118,9 +118,8 @@ def countdown(context: Context, iso: str) -> Markup:
 def _time(iso: str, text: str, context: Context, classes: str = "") -> Markup:
     full = datetime_of(instant_from(iso)).astimezone(known_zone(context["zone"]))
     title = f"{full:%Y-%m-%d %H:%M:%S} {full.tzname()}"
-    # A list has two of them in each row, and `Markup.format` takes several times as long.
     attributes = f'datetime="{escape(iso)}" title="{escape(title)}" class="{escape(classes)}"'
-    return Markup(f"<time {attributes}>{escape(text)}</time>")  # noqa: S704 - each part is escaped
+    return Markup(f"<time {attributes}>{escape(text)}</time>")  # noqa: S704 - escaped, and faster than Markup.format
 
 
 @pass_context
