@@ -6,7 +6,7 @@ import pytest
 
 from duetime.stores.base import BaseStore
 from duetime.stores.sqlite.store import MEMORY, SqliteStore
-from tests.support.gate_sequences import Sequence
+from tests.support.gate_sequences import Sequence, SequenceOfTwo
 from tests.support.invariants import invariants
 from tests.support.size import FULL
 
@@ -14,18 +14,25 @@ PARTS, EACH = (100, 100) if FULL else (1, 150)
 """10,000 sequences in `make full`."""
 
 
-def test_sequences(store: BaseStore) -> None:
+SEQUENCES = pytest.mark.parametrize("sequence", [Sequence, SequenceOfTwo], ids=["one step", "two steps"])
+
+
+@SEQUENCES
+def test_sequences(store: BaseStore, sequence: type[Sequence]) -> None:
     for seed in range(20):
-        Sequence(store, seed).play()
+        sequence(store, seed).play()
 
 
+@pytest.mark.parametrize(
+    "sequence", [Sequence, pytest.param(SequenceOfTwo, marks=pytest.mark.later)], ids=["one step", "two steps"]
+)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_many_sequences(part: int) -> None:
+def test_many_sequences(part: int, sequence: type[Sequence]) -> None:
     store = SqliteStore(MEMORY)
     store.migrate()
     for seed in range(part * EACH, (part + 1) * EACH):
         try:
-            Sequence(store, seed).play()
+            sequence(store, seed).play()
         except AssertionError as error:
             pytest.fail(f"seed {seed}: {error}")
     invariants(store)

@@ -17,12 +17,16 @@ from duetime.engine.model import RunStatus
 from duetime.engine.outcome import Failed, Waiting
 from duetime.engine.policy import changes
 from duetime.engine.store import RunQuery
+from duetime.engine.worker.worker import Worker, WorkerOptions
+from duetime.kinds.jobs.kind import JobKind
+from duetime.kinds.jobs.registry import Registry
 from duetime.stores.base import BaseStore
 from duetime.stores.postgres import transaction as postgres
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.search import load_migrations, load_queries
 from duetime.stores.sqlite import transaction as sqlite
 from duetime.stores.sqlite.store import SqliteStore
+from duetime.testing import SettableClock
 from tests.stores.conftest import Engine, Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, the_run
@@ -117,6 +121,17 @@ def test_a_newer_schema_is_used_above_its_floor_and_refused_below_it(opener: Ope
         opener().migrate()
     assert not older.fits(99) and not older.fits(older.known_schema - 1)
     set_schema(store, 1)
+
+
+def test_a_worker_below_the_floor_claims_nothing(store: BaseStore) -> None:
+    """Its process began before the store was upgraded. What is due stays for newer workers."""
+    create(store, once())
+    worker = Worker(store, {"job": JobKind(Registry())}, SettableClock(T0), WorkerOptions(known_schema=20))
+    with pytest.raises(StoreUnusable, match="too old to write to it; install a newer Duetime"):
+        worker.tick()
+    worker.notice()
+    assert worker.record_and_claim() is False and worker.claimed == {}
+    assert len(Hand(store).claim(T0)) == 1
 
 
 def test_tables_of_another_program_are_left_alone(opener: Opener) -> None:
