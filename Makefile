@@ -126,7 +126,7 @@ format: $(VENV)/.dev ## rewrite the code the way lint wants it
 
 lock: $(VENV)/.lock ## pin dependencies anew after a change of pyproject.toml; UPGRADE=1 takes newer versions
 	@$(LOCK) pyproject.toml --group build -o requirements/run.txt
-	@$(LOCK) pyproject.toml --group build --group dev --extra all --extra dask -c requirements/run.txt -o requirements/dev.txt
+	@$(LOCK) pyproject.toml --group build --group dev --extra all --extra celery --extra dask -c requirements/run.txt -o requirements/dev.txt
 	@$(LOCK) pyproject.toml --group build --extra channels --extra postgres -c requirements/dev.txt -o requirements/container.txt
 	@$(LOCK) --group lock -o requirements/lock.txt
 	@$(LOCK) --group install -o requirements/install.txt

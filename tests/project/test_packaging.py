@@ -86,7 +86,7 @@ def test_what_is_tested_is_what_runs() -> None:
 
 def test_the_extra_all_has_every_other_one() -> None:
     [every] = OPTIONAL["all"]
-    clusters = {"dask"}  # large, and of use only beside such a cluster
+    clusters = {"celery", "dask"}  # large, and of use only beside such a cluster
     assert Requirement(every).extras == set(OPTIONAL) - {"all"} - clusters
 
 

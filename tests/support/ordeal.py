@@ -48,6 +48,27 @@ class Ordeal:
     def _events(self) -> Path:
         return self._folder / f"{self._name}.events"
 
+    def create_waiting(self, number: int, gate: Path) -> None:
+        """Create jobs that end once a file exists."""
+        due = datetime_of(Instant(CLOCK.now() + 30 * SECOND)).isoformat()
+        payload = {"task": "wait_for", "args": [str(gate)]}
+        names = [f"{self._name}-{each}" for each in range(number)]
+        for start in range(0, number, 1000):
+            part = names[start : start + 1000]
+            news = [NewSchedule("job", name, "once", {"run_at": due}, payload) for name in part]
+            self._app.scheduler.create_all(CALLER, news)
+
+    def out(self) -> int:
+        """Return how many runs the cluster has, as far as the store knows."""
+        return self._app.store.runs(RunQuery(holder="on:cluster", limit=1, count_to=100_000)).total
+
+    def usage(self) -> tuple[float, float]:
+        """Return the seconds of processor time and the megabytes that Duetime has used."""
+        used = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8")
+        peak = int(status.partition("VmHWM:")[2].split()[0])
+        return (int(used[11]) + int(used[12])) / os.sysconf("SC_CLK_TCK"), peak / 1024
+
     def create(self, number: int, seconds: float) -> None:
         due, policy = (
             datetime_of(Instant(CLOCK.now() + 10 * SECOND)).isoformat(),
@@ -64,7 +85,8 @@ class Ordeal:
     def start(self) -> None:
         command = [sys.executable, "-m", "tests.support.tracking_process", json.dumps(self._options)]
         with (self._folder / f"{self._name}.log").open("a") as log:
-            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+            environment = {**os.environ, "PYTHONPATH": path}
             self._process = subprocess.Popen(
                 command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
             )

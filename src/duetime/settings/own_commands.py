@@ -21,7 +21,8 @@ none, because the folder in which it was started is not trusted."""
 _UV_CACHE = ("archive-v0", "environments-v2")
 """Folders of uv's cache in which `uvx` creates environments, which a later cache cleanup removes."""
 _EXTRAS = {
-    "agent": "pydantic_ai", "channels": "apprise", "dask": "distributed", "postgres": "psycopg", "qstash": "qstash",
+    "agent": "pydantic_ai", "celery": "celery", "channels": "apprise", "dask": "distributed", "postgres": "psycopg",
+    "qstash": "qstash",
 }  # fmt: skip
 """A module of each extra."""
 

@@ -13,7 +13,7 @@ from tests.support.ordeal import Ordeal
 from tests.support.tracking import tracked
 from tests.support.workers import eventually
 
-pytest.importorskip("distributed", reason="the extra dask is not installed")
+Client = pytest.importorskip("distributed", reason="the extra dask is not installed").Client
 pytestmark = pytest.mark.process
 
 
@@ -69,3 +69,21 @@ def test_every_run_is_recorded_once_whatever_is_killed(tmp_path: Path) -> None:
 def test_a_thousand_runs_are_recorded_once_whatever_is_killed(tmp_path: Path) -> None:
     with dask_cluster(tmp_path) as cluster:
         endure(tmp_path, cluster, 1000, 0.3)
+
+
+@pytest.mark.later
+@pytest.mark.timeout(600)
+def test_ten_thousand_runs_are_out_at_once_and_cost_little(tmp_path: Path) -> None:
+    gate, number = tmp_path / "gate", 10_000
+    with dask_cluster(tmp_path) as cluster, Ordeal(tmp_path, "dask", cluster.address) as ordeal:
+        ordeal.create_waiting(number, gate)
+        ordeal.start()
+        keys = Client(cluster.address, set_as_default=False)
+        eventually(lambda: len(keys.list_datasets()) == number, 300, "all are out")
+        assert ordeal.out() == number
+        keys.close()
+        gate.touch()
+        ordeal.wait_for(number)
+        seconds, megabytes = ordeal.usage()
+        print(f"{1000 * seconds / number:.2f} ms of processor time a run, {megabytes:.0f} MB")  # noqa: T201
+        assert seconds / number < 0.003 and megabytes < 150

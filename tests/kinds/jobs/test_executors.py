@@ -403,7 +403,7 @@ def test_a_thread_of_the_worker_tracks(heavy: Tracked) -> None:
 
 
 def test_nothing_of_a_cluster_is_imported_unless_it_is_configured() -> None:
-    code = "import sys, duetime.app, duetime.kinds.jobs.executors.dask\n"
+    code = "import sys, duetime.app, duetime.kinds.jobs.executors.dask, duetime.kinds.jobs.executors.celery\n"
     code += "print([each for each in ('distributed', 'dask', 'celery', 'redis', 'ray') if each in sys.modules])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"

@@ -11,7 +11,10 @@ from typing import Any, ClassVar, Final, Protocol
 from duetime.engine.errors import DuetimeError
 
 ENTRY_POINTS: Final = "duetime.executors"
-_BUILT_IN: Final = {"dask": "duetime.kinds.jobs.executors.dask:DaskExecutor"}
+_BUILT_IN: Final = {
+    "celery": "duetime.kinds.jobs.executors.celery:CeleryExecutor",
+    "dask": "duetime.kinds.jobs.executors.dask:DaskExecutor",
+}
 
 
 class ExecutorMissing(DuetimeError):
