@@ -123,6 +123,12 @@ def test_a_newer_schema_is_used_above_its_floor_and_refused_below_it(opener: Ope
     set_schema(store, 1)
 
 
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_each_migration_has_a_number_of_its_own(dialect: str) -> None:
+    numbers = [number for number, _ in load_migrations(dialect)]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
 def test_a_worker_below_the_floor_claims_nothing(store: BaseStore) -> None:
     """Its process began before the store was upgraded. What is due stays for newer workers."""
     create(store, once())
