@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] = ()) -> int:
 
 
 def _help(*, asked_for: bool) -> int:
-    names = textwrap.fill(", ".join(line.name for line in LINES), 100)
+    names = textwrap.fill(", ".join(line.name for line in LINES), 100, break_on_hyphens=False)
     print(f"{__doc__}\nLines:\n{names}", file=sys.stdout if asked_for else sys.stderr)
     return 0 if asked_for else 2
 

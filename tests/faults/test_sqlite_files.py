@@ -82,7 +82,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     opened(path).close()
     newer = apsw.Connection(str(path))
-    newer.execute("PRAGMA user_version = 4711")
+    newer.execute("PRAGMA user_version = 4711; UPDATE meta SET value = 4711 WHERE key = 'floor'")
     newer.close()
     with pytest.raises(StoreUnusable, match="install a newer Duetime"):
         opened(path)
