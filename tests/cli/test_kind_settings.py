@@ -29,7 +29,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def duetime(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    known = {**os.environ, "PYTHONPATH": str(folder), "DUETIME_CONFIG": str(folder / "duetime.toml"), **environment}
+    own = {"PYTHONPATH": folder, "DUETIME_CONFIG": folder / "duetime.toml", "XDG_DATA_HOME": folder / "data"}
+    known = {**os.environ, **{name: str(path) for name, path in own.items()}, **environment}
     command = [sys.executable, "-m", "duetime", *arguments]
     return subprocess.run(command, cwd=folder, env=known, capture_output=True, text=True, timeout=60, check=False)
 

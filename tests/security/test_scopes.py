@@ -76,6 +76,7 @@ BODIES: dict[str, Any] = {
     "/api/v1/schedules": {**NEW_JOB, "name": "x"},
     "/api/v1/schedules/{id}": {"name": "another"},
     "/api/v1/schedules/change": {"action": "pause", "all": True},
+    "/api/v1/runs/change": {"action": "resolve", "everything": True},
     "/api/v1/runs/{id}/again": {},
     "/api/v1/runs/{id}/finish": {"text": "done"},
     "/api/v1/dead/retry": {},

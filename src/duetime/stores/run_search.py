@@ -173,7 +173,9 @@ def run_page(query: RunQuery) -> tuple[str, list[Any]]:
 def run_counts(query: RunQuery) -> tuple[str, list[Any]]:
     """Count the runs by status, as many as `count_to` in all."""
     where = run_filter(query)
-    status = f"CASE WHEN {_ELSEWHERE} THEN 'running' ELSE r.status END AS status"
+    # Runs that have ended run nowhere, and the columns that would tell are not in their index.
+    ended = UNWELL in where.sql()
+    status = "r.status" if ended else f"CASE WHEN {_ELSEWHERE} THEN 'running' ELSE r.status END AS status"
     inner = f"SELECT {status} FROM runs r{where.sql()} LIMIT ?"  # noqa: S608 - only columns and marks
     statement = f"SELECT status, count(*) FROM ({inner}) AS counted GROUP BY status ORDER BY status"  # noqa: S608
     return statement, [*where.values, query.count_to]
