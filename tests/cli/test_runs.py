@@ -264,6 +264,7 @@ def busy(cli: Cli, tmp_path: Path, room: App) -> App:
     return room
 
 
+@pytest.mark.later
 def test_top_shows_workers_what_runs_what_comes_and_what_failed(cli: Cli, tmp_path: Path, busy: App) -> None:
     shown = cli("top").out
     assert all(line.isprintable() for line in shown.splitlines())

@@ -19,6 +19,7 @@ async def jobs(client: Client) -> None:
     await call(client, "schedule_job", task="echo", args=["x"], **large)
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("era", ERAS)
 def test_the_answer_has_the_runs(era: str, tmp_path: Path) -> None:
     async def say(client: Client) -> None:

@@ -64,6 +64,7 @@ def slow(found: Found, unit: str, method: str) -> str | None:
     return None
 
 
+@pytest.mark.later
 def test_every_pattern_is_linear() -> None:
     """One test for all: a new pattern is among them by itself."""
     found = {each.place: each for each in patterns()}

@@ -45,6 +45,7 @@ def test_a_database_is_dropped_although_somebody_is_connected(postgres_server_ur
     forgotten.close()
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_a_private_server_goes_away_and_comes_back(
     private_postgres: postgres.PostgresServer, mode: postgres.Stop
@@ -58,6 +59,7 @@ def test_a_private_server_goes_away_and_comes_back(
     assert ask(private_postgres.url, "SELECT count(*) FROM kept") == 0
 
 
+@pytest.mark.later
 @pytest.mark.usefixtures("postgres_server_url")
 def test_a_server_for_benchmarks_is_durable_and_is_removed_by_the_next_run_when_its_own_was_killed() -> None:
     program = """if True:

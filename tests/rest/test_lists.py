@@ -142,6 +142,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     yield from filled(tmp_path_factory.mktemp("many"), MANY)
 
 
+@pytest.mark.later
 def test_totals_beyond_the_bound_are_marked(many: Api) -> None:
     page = many.client(OWNER).get("/schedules", limit=1)
     assert (page["total"], page["total_exact"]) == (10_000, False)

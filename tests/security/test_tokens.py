@@ -304,6 +304,7 @@ def test_a_token_signs_in_60_times_an_hour(tokens: Tokens, clock: SettableClock)
     assert is_valid(sessions, sessions.by_token(mine))
 
 
+@pytest.mark.later
 def test_sessions_leave_one_file_for_each_token_and_are_listed(
     tokens: Tokens, clock: SettableClock, tmp_path: Path
 ) -> None:

@@ -166,6 +166,7 @@ def test_a_run_that_another_worker_completes_fires_once(store: BaseStore, hand: 
     assert statuses(store, first) == ["completed"] and len(runs_of(store, second)) == 1
 
 
+@pytest.mark.later
 def test_a_chain_of_a_thousand_ends(store: BaseStore, hand: Hand) -> None:
     length = 1000 if store.__class__.__name__ == "SqliteStore" else 60
     first = last = create_one(store, every(HOUR, name="0"))

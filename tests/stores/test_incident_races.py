@@ -137,6 +137,7 @@ def test_failures_of_many_and_messages_about_them_wait_in_one_order(
     assert sum(numbers) == len(told(store)) >= 1
 
 
+@pytest.mark.later
 def test_owners_who_wait_do_not_keep_others_waiting(store: BaseStore, hand: Hand) -> None:
     """Far more of one owner is due than a worker looks at in one go."""
     create_one(store, every(HOUR))

@@ -147,6 +147,7 @@ def test_what_fires_next_is_read_along_the_queue_before_the_server_knows_how_muc
     assert "Sort" not in plan and "progress_by" not in plan and "schedules_by" not in plan
 
 
+@pytest.mark.later
 @pytest.mark.parametrize(
     "query",
     [

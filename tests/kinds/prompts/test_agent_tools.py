@@ -95,6 +95,7 @@ def test_an_allowed_tool_is_forwarded_and_another_refused(builds: UserServer, er
     assert unknown[0] and made.denied == ["builds.delete"]
 
 
+@pytest.mark.later
 def test_a_server_over_stdio(builds: UserServer) -> None:
     made = gateway(ONE, as_program())
     assert used(made, ("builds_latest", {"branch": "main"}))[1:] == [(False, "build 7 of main is green")]
