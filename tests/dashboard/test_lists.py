@@ -21,6 +21,7 @@ from duetime.engine.outcome import Failed
 from duetime.engine.store import RunQuery
 from duetime.engine.store_interfaces import Trace
 from duetime.kinds.jobs.registry import Task
+from duetime.kinds.notifications import dashboard as inbox
 from duetime.service.operations import overview
 from tests.support.browsing import (
     Browser,
@@ -349,6 +350,22 @@ def test_the_inbox_shows_what_arrived(ran: Site) -> None:
     assert re.search("my-phone .* It is <i>time</i>", browser.text("/inbox"))
     assert "It is" not in browser.text("/inbox?topic=elsewhere")
     assert "No messages yet." in signed_in_as(ran, "ada").text("/inbox")
+
+
+def test_the_inbox_goes_on_page_by_page(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox, "PAGE", 1)
+    messages = {f"message {number}" for number in range(3)}
+    with working(served):
+        for text in messages:
+            payload = {"message": text, "topic": "pages"}
+            made(served, text, ("once", {"run_at": "now"}), owner="reader", kind="notification", payload=payload)
+        eventually(lambda: len(runs_of(served, status="completed", owner="reader")) == 3, 20, "all have arrived")
+    browser, path, pages = signed_in_as(served, "reader"), "/inbox", []
+    while path:
+        page = browser.get(path)
+        pages.append({*re.findall(r"message \d", words(page))})
+        path = _link(page, "next")
+    assert [len(each) for each in pages] == [1, 1, 1] and set().union(*pages) == messages
 
 
 def test_a_frequent_schedule_does_not_hide_the_others(served: Site) -> None:

@@ -16,6 +16,7 @@ from duetime.kinds.jobs.executors.status import executor_checks
 from duetime.settings import ExecutorSettings, Settings
 from tests.support.dask_cluster import ROOT, free_port, kill
 from tests.support.ordeal import Ordeal
+from tests.support.size import FULL
 
 pytest.importorskip("celery", reason="the extra celery is not installed")
 pytestmark = pytest.mark.process
@@ -80,7 +81,8 @@ def test_a_redis_that_is_away_is_named_without_its_password() -> None:
 
 
 @pytest.mark.later
-@pytest.mark.parametrize(("number", "seconds"), [(60, 0.05), (1000, 0.3)])
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("number", "seconds"), [(60, 0.05), *([(1000, 0.3)] if FULL else [])])
 def test_every_run_is_recorded_once_within_its_timeout(tmp_path: Path, number: int, seconds: float) -> None:
     with (
         celery_cluster(tmp_path) as cluster,

@@ -42,7 +42,11 @@ class CeleryExecutor:
         with self._app.connection_for_write() as connection, connection.default_channel.Producer() as producer:
             for key, text in calls.items():
                 if self._redis.hsetnx(_KNOWN, key, ""):
-                    self._app.send_task(TASK, (text,), task_id=key, producer=producer, retry=False)
+                    try:
+                        self._app.send_task(TASK, (text,), task_id=key, producer=producer, retry=False)
+                    except Exception:
+                        self._redis.hdel(_KNOWN, key)  # otherwise, it would count as sent until its timeout
+                        raise
 
     def poll(self, keys: Collection[str]) -> Mapping[str, str | None]:
         ordered = list(keys)
