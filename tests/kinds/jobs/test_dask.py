@@ -89,4 +89,5 @@ def test_ten_thousand_runs_are_out_at_once_and_cost_little(tmp_path: Path) -> No
         ordeal.wait_for(number)
         seconds, megabytes = ordeal.usage()
         print(f"{1000 * seconds / number:.2f} ms of processor time a run, {megabytes:.0f} MB")  # noqa: T201
-        assert seconds / number < 0.003 and megabytes < 150
+        assert megabytes < 150
+        assert seconds / number < 0.003 or not FULL, "among a thousand, the start of the process would count"
