@@ -35,7 +35,7 @@ PATIENCE = 60.0
 
 
 class Load(NamedTuple):
-    """What was sent, what became of it, and the 99th percentiles in seconds."""
+    """The number of events and of their runs, and the 99th percentiles in seconds."""
 
     sent: int
     runs: int

@@ -25,6 +25,8 @@ from duetime.engine.model import Cause
 from duetime.engine.outcome import Failed, Outcome, Retry
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Store
+from duetime.engine.triggers import trigger_from_json
+from duetime.engine.triggers.base import OnceTrigger
 
 _SPAN = r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"
 _IN_KEY = re.compile(rf"~.+-({_SPAN})-\d+")
@@ -45,7 +47,7 @@ def continue_requests(scheduler: Scheduler) -> None:
         return named if re.fullmatch(_SPAN, named) else ""
 
     prefix_of, scheduler.request_trace = scheduler.drafter.key_prefix, request_trace
-    scheduler.drafter.key_prefix = lambda now: f"{prefix_of(now)}{request_trace()}-"  # type: ignore[method-assign]
+    scheduler.drafter.key_prefix = lambda now: f"{prefix_of(now)}{request_trace()}-"
 
 
 def with_traces(app: Any) -> Any:
@@ -116,7 +118,8 @@ class _RunTraces:
         with suppress(*TRANSIENT):  # without the store, the run has a trace of its own
             named = self._store.trace_of(run.id) if is_manual else named
         origin, links = propagate.extract({"traceparent": named or ""}, context.Context()), []
-        if named and not is_manual and event is None and '"type":"once"' not in definition.trigger:
+        recurs = not (is_manual or event or isinstance(trigger_from_json(definition.trigger), OnceTrigger))
+        if named and recurs:
             origin, links = context.Context(), [trace.Link(trace.get_current_span(origin).get_span_context())]
         facts = {"kind": definition.kind, "schedule": definition.public_id, "run": run.id, "attempt": run.attempt}
         facts = {f"duetime.{name}": value for name, value in facts.items()}

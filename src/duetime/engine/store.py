@@ -368,6 +368,9 @@ class Store(Remotes, Revocations, Publication, Figures, Incidents, Hooks, Events
     def gate_gift(self, run: RunId) -> GateGift | None:
         """Return what its gate gave to a run."""
 
+    def gifts_of_runs(self, runs: Sequence[RunId]) -> dict[RunId, GateGift]:
+        """Return what their gates gave to these runs, of those that have one."""
+
     def trace_of(self, run: RunId) -> str | None:
         """Return the span of the request that started a run manually, if there is one."""
 

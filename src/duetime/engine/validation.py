@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count, islice
 from typing import Any, NamedTuple
 
@@ -69,7 +69,9 @@ class Drafter(RequestChecks):
 
     def __init__(self, kinds: Mapping[str, Kind], zone: str, limits: Limits) -> None:
         super().__init__(kinds, zone, limits)
-        self._nonce = os.urandom(6).hex()
+        nonce = os.urandom(6).hex()
+        self.key_prefix: Callable[[Instant], str] = lambda now: f"~{now:016x}-{nonce}-"
+        """Returns the beginning of keys that no caller chose. `duetime.tracing` adds the trace of the request."""
         self._numbers = count()
         self._usual_policies: dict[str, tuple[Policy, str]] = {}
 
@@ -175,10 +177,6 @@ class Drafter(RequestChecks):
     def _new_keys(self, now: Instant, number: int) -> list[str]:
         prefix = self.key_prefix(now)
         return [f"{prefix}{each}" for each in islice(self._numbers, number)]
-
-    def key_prefix(self, now: Instant) -> str:
-        """Return the beginning of keys that no caller chose. `duetime.tracing` replaces this method."""
-        return f"~{now:016x}-{self._nonce}-"
 
     def check_pause(self, until: Instant | None, note: str | None, now: Instant) -> None:
         if until is not None and until <= now:

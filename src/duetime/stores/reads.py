@@ -181,6 +181,10 @@ class ReadsMixin(NamedQueries):
         rows = self._named("gate_gift", run)
         return gift_from(rows[0][0]) if rows else None
 
+    def gifts_of_runs(self, runs: Sequence[RunId]) -> dict[RunId, GateGift]:
+        statement = f"SELECT id, gate FROM runs WHERE id IN ({marks(runs)}) AND gate IS NOT NULL"  # noqa: S608 - only marks
+        return {RunId(run): gift_from(text) for run, text in self._rows(statement, list(runs))} if runs else {}
+
     def trace_of(self, run: RunId) -> str | None:
         return next((trace for (trace,) in self._named("trace_of", run)), None)
 

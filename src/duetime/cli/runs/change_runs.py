@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
-from duetime.cli.runs.dead import (
+from duetime.cli.runs.bulk_changes import (
     PARTICIPLES,
     EveryRun,
     agreed_to,

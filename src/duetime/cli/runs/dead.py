@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
+from duetime.cli.runs.bulk_changes import EveryRun, agreed_to, leave_out_ended, print_changed
 from duetime.cli.runs.kind_option import Kind, known_kind
-from duetime.cli.runs.runs import OVER, found_run, over, payload_of, print_run, run_number, whole_view
+from duetime.cli.runs.runs import found_run, over, payload_of, print_run, run_number, whole_view
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
-from duetime.service.errors import REFUSED, refuse
 from duetime.service.operations.dead_letters import (
     Action,
     ChangeDeadLetters,
     Dealt,
     ListDeadLetters,
-    PlannedRetry,
     change_dead,
     dead_letters,
     plan_retry,
 )
 from duetime.service.operations.history import schedule_of
 from duetime.service.vocabulary import Run, Schedule
-from duetime.service.warnings import ScheduleWarning, warning_facts
+from duetime.service.warnings import ScheduleWarning
 from duetime.terminal import output
 from duetime.terminal.completion import DEAD_RUNS, RUNS
-from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened, print_warnings
-from duetime.terminal.declarations import Exit, PlainCommand, ReadCommand, argument, bundled, formerly, group, option
-from duetime.terminal.input import agreed, is_interactive
-from duetime.terminal.output import counted, plural, relative
+from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened
+from duetime.terminal.declarations import PlainCommand, ReadCommand, argument, bundled, formerly, group, option
+from duetime.terminal.output import counted, relative
 from duetime.terminal.schedules.commands import Expected, Tagged, Yes
 
 Runs = Annotated[list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list` shows them.", **DEAD_RUNS)]
@@ -38,7 +35,6 @@ ResolvedRuns = Annotated[
 ]
 Everything = Annotated[bool, option("--all", "All of them, or all that match --kind, --text and --tagged.")]
 Part = Annotated[str | None, option("--text TEXT", "Only those with this text in their name or error.")]
-EveryRun = Annotated[bool, option("--every-run", "Every run of a recurring schedule, not only its newest.")]
 _DONE: dict[Action, str] = {
     "retry": "requeued", "resolve": "resolved", "reopen": "reopened", "dismiss": "dismissed", "restore": "restored",
 }  # fmt: skip
@@ -150,16 +146,6 @@ def retry(
         print_changed(app, "retried", _DONE["retry"], dealt, warnings, json_)
 
 
-def leave_out_ended(app: Application, dealt: Dealt, warnings: list[ScheduleWarning]) -> Dealt:
-    """Return the result with a warning instead of refusals because schedules were deleted or cancelled."""
-    refused = [item for item in dealt.refused if item[1].details.get("state") not in OVER]
-    if number := len(dealt.refused) - len(refused):
-        what = f"{plural(number, 'run')} of schedules that were deleted or cancelled"
-        text = f"left out: {what}; {again(app, 'dead', 'list')} marks them, `dead resolve` removes them"
-        warnings.append(ScheduleWarning("left_out", text))
-    return dealt._replace(refused=refused)
-
-
 _RESOLVE_EXAMPLES = """\
 duetime dead resolve 91 92
 duetime dead resolve --all --text "certificate has expired"
@@ -201,33 +187,6 @@ def _mark(action: Action, key: str, run: list[str] | None, chosen: Chosen, db: s
         print_changed(app, key, _DONE[action], dealt, warnings, json_)
 
 
-PARTICIPLES = {"retry": "retried", "stop": "stopped", "resolve": "resolved"}
-
-
-def agreed_to(action: str, planned: Sequence[PlannedRetry], expected: int | None, json_: bool) -> bool:
-    """Return whether as many runs as expected are changed or, if no number is expected, whether a person agrees."""
-    number = sum(each.retried for each in planned)
-    would_be = f"{plural(number, 'run')} would be {PARTICIPLES[action]}"
-    if expected not in (None, number):
-        raise refuse("conflict", f"--expected: {would_be}, not {expected}")
-    if expected is not None or number == 0:
-        return True
-    if json_ or not is_interactive():
-        raise InvalidInput(f"{would_be}; pass --expected {number}, or --yes")
-    print_planned(action, planned)
-    return agreed(f"{action.capitalize()} {plural(number, 'run')}?")
-
-
-def print_planned(action: str, planned: Sequence[PlannedRetry]) -> None:
-    rows: list[list[object]] = []
-    for each in planned:
-        paused = "paused, runs nevertheless" if each.is_paused and action == "retry" else ""
-        note = paused if each.retried else "left out"
-        rows.append([each.number, each.retried, each.newest.kind, each.newest.name, note])
-    if rows:
-        output.table(["RUNS", f"TO {action.upper()}", "KIND", "NAME", "NOTE"], rows, whole=3)
-
-
 def _request(app: Application, action: Action, runs: list[str] | None, chosen: Chosen) -> ChangeDeadLetters:
     if bool(runs) == chosen.all_:
         raise InvalidInput("give the numbers of runs, or --all")
@@ -244,22 +203,6 @@ def _change(app: Application, request: ChangeDeadLetters) -> tuple[Dealt, list[S
     with output.bar(_DONE[request.action].removesuffix("ed") + "ing") as report:
         dealt, warnings, _ = change_dead(app.call, request, report)
     return dealt, list(warnings)
-
-
-def print_changed(
-    app: Application, key: str, participle: str, dealt: Dealt, warnings: Sequence[ScheduleWarning], json_: bool
-) -> None:
-    done, refused, _ = dealt
-    if json_:
-        errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in refused]
-        output.print_json({key: done, "refused": errors, **warning_facts(warnings)})
-    else:
-        number = plural(len(done), "run")
-        print(f"{participle.capitalize()} {number}." if done else f"Nothing was {participle}.")
-        output.warn([f"not {participle}: {reason}" for reason in dealt.reasons()])
-        print_warnings(app, warnings)
-    if refused:
-        raise Exit(REFUSED)
 
 
 def _row(run: Run, schedule: Schedule | None, now: Instant) -> list[object]:

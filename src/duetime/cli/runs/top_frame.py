@@ -42,7 +42,7 @@ class TopRow(NamedTuple):
 
     @property
     def key(self) -> tuple[ScheduleId | None, object]:
-        """What stays the same when the row is read again."""
+        """Identifies a row when it is read again."""
         return self.schedule, None if self.run is None else self.run.id
 
 

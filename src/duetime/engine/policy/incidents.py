@@ -6,7 +6,7 @@ it, so that the failures of many schedules become few messages, and each message
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from duetime.engine.clock import DAY, MINUTE, Instant
@@ -162,7 +162,7 @@ def describe(incidents: Sequence[IncidentRow], now: Instant) -> OwnerMessage:
     return OwnerMessage(first.owner, key, ALERTS, title[:200], text or title, went_well=all_well, tags=(*run, *tags))
 
 
-_HEADLINES: Final = {
+_HEADLINES: Final[Mapping[str, str]] = {
     Trouble.FAILED: "{} failed",
     Trouble.MISSED: "{} was missed",
     Trouble.UNTAKEN: "{} waits: nobody took it",
@@ -174,7 +174,7 @@ _HEADLINES: Final = {
 
 
 def headline(trouble: str, name: str) -> str:
-    return _HEADLINES[Trouble(trouble)].format(name)
+    return _HEADLINES.get(trouble, "{} needs attention").format(name)  # a newer version may know further troubles
 
 
 def _headline(incident: IncidentRow) -> str:

@@ -24,7 +24,6 @@ from duetime.engine.model import (
     status_of,
 )
 from duetime.engine.policy.follow_ups import message_key
-from duetime.engine.policy.options import is_gated
 from duetime.engine.queries import no_run
 from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery, Store
 from duetime.engine.times import clock_local
@@ -311,7 +310,12 @@ def run_views(call: Call, runs: Sequence[Run], *, brief: bool = False) -> list[V
 def outcomes(call: Call, runs: Sequence[Run], longest: int = LONGEST) -> list[View]:
     """Return runs with their results, errors, durations, attempts, costs and deliveries, for people and agents."""
     ids = call.scheduler.store.public_ids([run.schedule for run in runs])
-    return [_outcome(call, run, ids, longest) for run in runs]
+    rows = {run.id: _outcome(call, run, ids, longest) for run in runs}
+    for id, request in stop_requests_of(call, runs).items():
+        rows[id]["stop_requested"] = request
+    for id, gate in gate_views(call, runs).items():
+        rows[id] |= {"gate_failure": gate["failure"]} if gate["failure"] else {}
+    return list(rows.values())
 
 
 def _outcome(call: Call, run: Run, ids: Mapping[ScheduleId, str], longest: int) -> View:
@@ -330,10 +334,6 @@ def _outcome(call: Call, run: Run, ids: Mapping[ScheduleId, str], longest: int) 
         "cost": view["cost"],
         "deliveries": deliveries_of(call, run),
     }
-    if (request := stop_requests_of(call, [run]).get(run.id)) is not None:
-        row["stop_requested"] = request
-    if (gate := gate_view(call, run)) is not None and gate["failure"]:
-        row["gate_failure"] = gate["failure"]
     if run.last is not None:
         last = instant_view(run.last, call.zone)
         row |= {"last": last, **{name: view[name] for name in ("occurrences", "at_least")}}
@@ -402,7 +402,7 @@ def run_details(call: Call, run: Run) -> View:
         "payload": None if schedule is None else payload_shown(schedule.definition),
         "own_payload": own.payload is not None,
         "started_by": actor_view(own.actor),
-        "gate": gate_view(call, run) if schedule is not None and is_gated(schedule.definition.policy) else None,
+        "gate": gate_views(call, [run]).get(run.id),
         "stop_request": stop_requests_of(call, [run]).get(run.id),
         "payload_changed": _changed_since(schedule, run),
         "late_seconds": late_seconds(run, attempts),
@@ -414,19 +414,23 @@ def run_details(call: Call, run: Run) -> View:
     }
 
 
-def gate_view(call: Call, run: Run) -> View | None:
-    """Return what the gate gave to a run, or why it was not checked; None if it has none, or was not let pass."""
-    gift = call.scheduler.store.gate_gift(run.id)
-    if gift is None:
-        return None
-    result = None if gift.result is None else masked(json.loads(gift.result))
-    return {"result": result, "failure": masked(gift.failure), "forced": gift.is_forced}
+def gate_views(call: Call, runs: Sequence[Run]) -> dict[RunId, View]:
+    """Return what their gates gave to runs, or why they were not checked, of those that a gate let pass."""
+    gifts = call.scheduler.store.gifts_of_runs([run.id for run in runs])
+    return {
+        id: {
+            "result": None if gift.result is None else masked(json.loads(gift.result)),
+            "failure": masked(gift.failure),
+            "forced": gift.is_forced,
+        }
+        for id, gift in gifts.items()
+    }
 
 
-def stop_requests_of(call: Call, runs: Sequence[Run]) -> dict[int, View]:
+def stop_requests_of(call: Call, runs: Sequence[Run]) -> dict[RunId, View]:
     """Return who asked runs to stop and when, also if they went on to their end."""
     requests = call.scheduler.store.stop_requests([run.id for run in runs if run.started is not None])
-    views: dict[int, View] = {}
+    views: dict[RunId, View] = {}
     for run, request in requests.items():
         views[run] = {"at": instant_view(request.at, call.zone), "by": actor_view(request.actor)}
         if request.deadline is not None:

@@ -10,7 +10,7 @@ from duetime.engine.model import ScheduleId
 from duetime.engine.policy.options import policy_from_json
 from duetime.service.errors import refuse
 from duetime.service.lookup import short_id
-from duetime.service.operations.history import earlier_attempts, gate_view, next_attempt
+from duetime.service.operations.history import earlier_attempts, gate_views, next_attempt
 from duetime.service.operations.schedules import ListSchedules, Show, detail_of, list_schedules, show
 from duetime.service.policy_words import policy_facts
 from duetime.service.presenters import actor_view, next_instants, next_of, policy_shape
@@ -161,9 +161,9 @@ def _policy_text(stored: str) -> str:
 
 
 def print_runs(app: Application, runs: list[Run]) -> None:
-    zone, rows = app.call.zone, list[list[object]]()
+    zone, rows, gates = app.call.zone, list[list[object]](), gate_views(app.call, runs)
     for run in runs:
-        failure = (gate_view(app.call, run) or {}).get("failure")
+        failure = gates.get(run.id, {}).get("failure")
         text = "; ".join(filter(None, (outcome_text(run), failure, retry_text(app, run))))
         took = "-" if run.started is None or run.finished is None else span(run.finished - run.started)
         attempts = earlier_attempts(app.call, run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from duetime.service.operations.history import History, earlier_attempts, gate_view, history, next_attempt
+from duetime.service.operations.history import History, earlier_attempts, gate_views, history, next_attempt
 from duetime.service.operations.schedules import ListSchedules, detail_of, details_of, pages_of_schedules
 from duetime.service.operations.schedules import list_schedules as read_schedules
 from duetime.service.presenters import attempt_view, instant_view, moment_view, next_instants
@@ -87,7 +87,9 @@ def show_history(target: NamedSchedule, limit: int) -> None:
     app, view, id, json_ = target
     page = history(app.call, History(schedule=find_here(app, view, id, deleted=True), limit=limit)).value
     if json_:
-        output.print_json({"runs": [_run_view(app.call, run) for run in page.items], "total": page.total})
+        gates = gate_views(app.call, page.items)
+        views = [_run_view(app.call, run) | {"gate": gates.get(run.id)} for run in page.items]
+        output.print_json({"runs": views, "total": page.total})
     elif page.items:
         print_runs(app, page.items)
         if len(page.items) < page.total:
@@ -99,6 +101,4 @@ def show_history(target: NamedSchedule, limit: int) -> None:
 def _run_view(call: Call, run: Run) -> dict[str, Any]:
     following = moment_view(next_attempt(call, run), call.zone)
     attempts = [attempt_view(attempt, call.zone) for attempt in earlier_attempts(call, run)]
-    return run_document(run, call.zone) | {
-        "attempts": attempts, "next_attempt": following, "gate": gate_view(call, run)
-    }  # fmt: skip
+    return run_document(run, call.zone) | {"attempts": attempts, "next_attempt": following}
