@@ -78,8 +78,8 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 FROM_NOTHING = (
-    "faults", "kinds/jobs/test_celery.py", "kinds/jobs/test_dask.py", "kinds/jobs/test_two_stores.py", "perf",
-    "scorecard", "stores/test_maintenance.py",
+    "faults", "kinds/jobs/test_clusters.py", "kinds/jobs/test_ray.py",
+    "kinds/jobs/test_two_stores.py", "perf", "scorecard", "stores/test_maintenance.py",
 )  # fmt: skip
 """Where new stores apply every migration, because that is tested or measured."""
 

@@ -21,7 +21,8 @@ from tests.support.cli import ROOT, environment
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 OPTIONAL = PROJECT["project"]["optional-dependencies"]
-EXTRAS = [text for name, extra in OPTIONAL.items() if name != "all" for text in extra]
+EXTRAS = [text for name, extra in OPTIONAL.items() if name not in {"all", "ray"} for text in extra]
+"""What development needs; Ray would add 260 MB, and its tests are skipped without it."""
 GROUPS = PROJECT["dependency-groups"]
 
 
@@ -86,7 +87,7 @@ def test_what_is_tested_is_what_runs() -> None:
 
 def test_the_extra_all_has_every_other_one() -> None:
     [every] = OPTIONAL["all"]
-    clusters = {"celery", "dask"}  # large, and of use only beside such a cluster
+    clusters = {"celery", "dask", "ray"}  # large, and of use only beside such a cluster
     assert Requirement(every).extras == set(OPTIONAL) - {"all"} - clusters
 
 

@@ -64,6 +64,13 @@ def wait_for(file: str) -> str:
     return "done"
 
 
+@on_cluster
+def work_for_good(folder: str) -> None:
+    """Create a file whose name is the process, and never end."""
+    (Path(folder) / str(os.getpid())).touch()
+    threading.Event().wait()
+
+
 @registry.task
 def here(value: object = None) -> object:
     return value

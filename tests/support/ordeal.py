@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,9 +17,10 @@ from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import RunStatus
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import NewSchedule
+from duetime.kinds.jobs.executors import executor_type
 from duetime.settings import ExecutorSettings, Settings
 from tests.support import cluster_tasks
-from tests.support.dask_cluster import ROOT, kill
+from tests.support.clusters import ROOT, Cluster, kill
 from tests.support.workers import CLOCK, eventually
 
 CALLER = Caller(LOCAL, operator=True)
@@ -27,13 +29,11 @@ CALLER = Caller(LOCAL, operator=True)
 class Ordeal:
     """Jobs in a store, and the Duetime that tracks them, in a process of its own."""
 
-    def __init__(
-        self, folder: Path, type_: str, address: str, name: str = "first", timeout: float | None = None
-    ) -> None:
+    def __init__(self, folder: Path, cluster: Cluster, name: str = "first", timeout: float | None = None) -> None:
         self._folder, self._name, self._timeout = folder, name, timeout
-        self._options = {"url": str(folder / f"{name}.db"), "type": type_, "address": address}
+        self._options = {"url": str(folder / f"{name}.db"), "type": cluster.name, "address": cluster.address}
         self._process: subprocess.Popen[str] | None = None
-        executors = {"cluster": ExecutorSettings(type_, address)}
+        executors = {"cluster": ExecutorSettings(cluster.name, cluster.address)}
         settings = Settings(db=self._options["url"], timezone="UTC", executors=executors, max_schedules=100_000)
         self._app: App = build(settings, registry=cluster_tasks.registry)
 
@@ -123,3 +123,38 @@ class Ordeal:
         assert all(run.name == json.loads(run.result or "") for run in runs)
         assert all(run.status == RunStatus.COMPLETED and 1 <= run.attempt <= attempts for run in runs)
         assert set(self.executions()) == {run.name for run in runs}
+
+
+def endure(folder: Path, cluster: Cluster, number: int, seconds: float) -> int:
+    """Run jobs while a worker of the cluster, Duetime and the head are killed, once each; every run is recorded once.
+    Return how many executions there were in all."""
+    timeout = None if cluster.timeout is None else cluster.timeout + number * seconds
+    with Ordeal(folder, cluster, timeout=timeout) as ordeal:
+        ordeal.create(number, seconds)
+        ordeal.start()
+        ordeal.wait_for(number // 5)
+        cluster.kill(cluster.workers[0])
+        ordeal.wait_for(2 * number // 5)
+        ordeal.kill()
+        cluster.workers[0] = cluster.start_worker()
+        ordeal.start()
+        ordeal.wait_for(3 * number // 5)
+        cluster.restart_head()
+        ordeal.wait_for(number)
+        ordeal.check(number, attempts=1 if timeout is None else 3)
+        return len(ordeal.executions())
+
+
+def crowd(folder: Path, cluster: Cluster, number: int) -> tuple[float, float]:
+    """Have very many runs out at once. Return the seconds of processor time that each costs Duetime, and its megabytes
+    of memory."""
+    gate = folder / "gate"
+    with Ordeal(folder, cluster) as ordeal, closing(executor_type(cluster.name)(cluster.address)) as executor:
+        ordeal.create_waiting(number, gate)
+        ordeal.start()
+        eventually(lambda: len(executor.keys("duetime-")) == number, 300, "all are out")
+        assert ordeal.out() == number
+        gate.touch()
+        ordeal.wait_for(number)
+        seconds, megabytes = ordeal.usage()
+        return seconds / number, megabytes

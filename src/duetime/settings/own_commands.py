@@ -22,7 +22,7 @@ _UV_CACHE = ("archive-v0", "environments-v2")
 """Folders of uv's cache in which `uvx` creates environments, which a later cache cleanup removes."""
 _EXTRAS = {
     "agent": "pydantic_ai", "celery": "celery", "channels": "apprise", "dask": "distributed", "postgres": "psycopg",
-    "qstash": "qstash",
+    "qstash": "qstash", "ray": "ray",
 }  # fmt: skip
 """A module of each extra."""
 

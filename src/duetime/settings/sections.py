@@ -131,9 +131,9 @@ class ExecutorSettings:
     """`[executors.NAME]`: a cluster that runs the tasks with `runs_on="NAME"`."""
 
     type: str = ""
-    """`dask` or `celery`, or a type that an installed package adds."""
+    """`dask`, `ray` or `celery`, or a type that an installed package adds."""
     address: str = field(default="", repr=False)
-    """Where the cluster is: of Dask the scheduler, such as tcp://127.0.0.1:8786; of Celery its Redis, redis://…."""
+    """Where the cluster is: the scheduler of Dask, such as tcp://host:8786; ray://host:10001; the Redis of Celery."""
     limit: int = 10_000
     """Maximum runs that are on the cluster at once; further ones wait, and owners take turns."""
 

@@ -19,6 +19,7 @@ from duetime.engine.outcome import Failed, Returned
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.context import PermanentError, outcome_of
+from duetime.kinds.jobs.executors import types_of_executors
 from duetime.kinds.jobs.executors.tracker import BATCH
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.loading import TaskModuleError, load
@@ -403,7 +404,8 @@ def test_a_thread_of_the_worker_tracks(heavy: Tracked) -> None:
 
 
 def test_nothing_of_a_cluster_is_imported_unless_it_is_configured() -> None:
-    code = "import sys, duetime.app, duetime.kinds.jobs.executors.dask, duetime.kinds.jobs.executors.celery\n"
+    modules = ", ".join(path.partition(":")[0] for path in types_of_executors().values())
+    code = f"import sys, duetime.app, {modules}\n"
     code += "print([each for each in ('distributed', 'dask', 'celery', 'redis', 'ray') if each in sys.modules])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"

@@ -14,6 +14,7 @@ ENTRY_POINTS: Final = "duetime.executors"
 _BUILT_IN: Final = {
     "celery": "duetime.kinds.jobs.executors.celery:CeleryExecutor",
     "dask": "duetime.kinds.jobs.executors.dask:DaskExecutor",
+    "ray": "duetime.kinds.jobs.executors.ray:RayExecutor",
 }
 
 

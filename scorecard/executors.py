@@ -1,0 +1,46 @@
+"""Executors: jobs on real clusters, of which a worker and the head are killed, and so is Duetime; many runs at once."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from scorecard.line import Result, Scale, Tell
+from tests.support.clusters import CeleryCluster, Cluster, DaskCluster
+from tests.support.ordeal import crowd, endure
+from tests.support.ray_cluster import RayCluster
+
+CLUSTERS: tuple[type[Cluster], ...] = (DaskCluster, CeleryCluster, RayCluster)
+MOST_MEGABYTES = 150
+MOST_SECONDS = 0.003
+"""Of processor time a run; among few, the start of the process would count."""
+
+
+def measure(scale: Scale, tell: Tell) -> Result:
+    """Try each cluster that is installed; with a few of each sort, only Dask."""
+    number, seconds = scale.of(1000, 20), 0.3 if scale is Scale.FULL else 0.02
+    measured: list[str] = []
+    failures: list[str] = []
+    jobs = 0
+    for type_ in CLUSTERS[:1] if scale is Scale.SMALL else CLUSTERS:
+        missing = type_.missing()
+        if missing is not None:
+            measured.append(f"{type_.name} is left out: {missing}")
+            continue
+        tell(f"{number:,} jobs on {type_.name}")
+        jobs += number
+        try:
+            with tempfile.TemporaryDirectory() as folder, type_(Path(folder)) as cluster:
+                again = endure(Path(folder), cluster, number, seconds) - number
+        except AssertionError as error:
+            failures.append(f"{type_.name}: {error}")
+        else:
+            measured.append(f"{type_.name}: each recorded once, {again} executed again")
+    out = scale.of(10_000, 50)
+    tell(f"{out:,} runs out at once")
+    with tempfile.TemporaryDirectory() as folder, DaskCluster(Path(folder)) as cluster:
+        cost, megabytes = crowd(Path(folder), cluster, out)
+    if megabytes >= MOST_MEGABYTES or (cost >= MOST_SECONDS and scale is Scale.FULL):
+        failures.append(f"{out:,} runs took {megabytes:.0f} MB and {1000 * cost:.1f} ms of processor time each")
+    measured.append(f"{out:,} out at once: {megabytes:.0f} MB, {1000 * cost:.1f} ms of processor time each")
+    return Result({"jobs": jobs, "out at once": out}, "; ".join(measured), tuple(failures))
