@@ -22,10 +22,10 @@ from bench.stores import STORES, Stores
 from duetime.app import build, web
 from duetime.engine.clock import HOUR, SystemClock
 from duetime.engine.model import LEASE
-from duetime.security.tokens import Tokens
 from duetime.settings import Settings
 from duetime.stores.sqlite.store import SqliteStore
 from tests.support.filling import OWNER, fill, fill_runs
+from tests.support.tokens import tokens_with
 
 BOUND = 3.0
 """Maximum cost of a first page beside the larger number, as a multiple of that beside the smaller."""
@@ -68,7 +68,7 @@ class Server:
 
     def __init__(self, folder: Path, url: str) -> None:
         self.app = build(Settings(db=url, timezone="UTC"), tasks=False)
-        tokens = Tokens(b"x" * 64, folder / "auth", self.app.clock, issuer="duetime", audience="duetime")
+        tokens = tokens_with(self.app.store, folder / "auth", self.app.clock)
         self._client = TestClient(web(self.app, tokens), base_url="http://localhost")
         issued = {False: tokens.issue(OWNER, HOUR), True: tokens.issue("root", HOUR, scopes=["operator"])}
         self._headers = {is_operator: {"Authorization": f"Bearer {token}"} for is_operator, token in issued.items()}

@@ -331,7 +331,6 @@ def tokens_of(settings: Settings, clock: Clock, store: Store) -> Tokens:
     """Return the tokens. The store knows whether a run is in progress, so tokens of runs are accepted too."""
     tokens = load_tokens(settings, clock, store)
     tokens.is_under_way = runs_under_way(store)
-    tokens.revocations.take_over_files()
     return tokens
 
 

@@ -10,7 +10,6 @@ import pytest
 from starlette.routing import Route
 
 from duetime.http.sessions import Proofs, Sessions
-from duetime.security.tokens import Tokens
 from tests.support.browsing import (
     FORM,
     Browser,
@@ -19,7 +18,7 @@ from tests.support.browsing import (
     signed_in,
     words,
 )
-from tests.support.tokens import SECRET
+from tests.support.tokens import SECRET, MemoryRevocations, tokens_with
 from tests.support.web import ACCEPT, INITIALIZE, Site, site
 
 
@@ -65,7 +64,7 @@ def posts(served: Site) -> list[str]:
 
 def test_a_proof_is_known_to_whoever_has_the_secret_and_to_nobody_else(served: Site, tmp_path: Path) -> None:
     def proofs(secret: bytes) -> Proofs:
-        return Proofs(Tokens(secret, tmp_path / "auth", served.room.clock, issuer="duetime", audience="duetime"))
+        return Proofs(tokens_with(MemoryRevocations(), tmp_path / "auth", served.room.clock, secret))
 
     proof = proofs(SECRET).of("a session")
     assert Proofs(served.tokens).fits("a session", proof), "in every process, and after a restart"

@@ -13,7 +13,6 @@ from duetime.app import tokens_for_command
 from duetime.engine.clock import SECOND, SystemClock, instant_of
 from duetime.http.sessions import Sessions
 from duetime.security.claims import InvalidToken
-from duetime.security.tokens import Tokens
 from duetime.settings import load_settings
 from duetime.testing import SettableClock
 from tests.support.browsing import (
@@ -28,7 +27,7 @@ from tests.support.browsing import (
     words,
 )
 from tests.support.cli import Cli
-from tests.support.tokens import SECRET
+from tests.support.tokens import MemoryRevocations, tokens_with
 from tests.support.web import Site
 
 # -- signing in -------------------------------------------------------------------------------------------------------
@@ -78,7 +77,7 @@ def test_behind_tls_the_cookie_stays_there(served: Site, scheme: str) -> None:
 
 def test_a_link_ends_after_ten_minutes_and_cannot_be_forged(tmp_path: Path) -> None:
     clock = SettableClock(instant_of(datetime(2026, 3, 1, tzinfo=UTC)))
-    sessions = Sessions(Tokens(SECRET, tmp_path, clock, issuer="duetime", audience="duetime"), clock)
+    sessions = Sessions(tokens_with(MemoryRevocations(), tmp_path, clock), clock)
     late, good = sessions.link(), sessions.link()
     assert sessions.verify(sessions.by_link(good)).operator
     clock.jump(timedelta(minutes=10))
@@ -93,7 +92,7 @@ def test_a_link_ends_after_ten_minutes_and_cannot_be_forged(tmp_path: Path) -> N
 
 def test_a_session_ends_by_its_time(tmp_path: Path) -> None:
     clock = SettableClock(instant_of(datetime(2026, 3, 1, tzinfo=UTC)))
-    tokens = Tokens(SECRET, tmp_path, clock, issuer="duetime", audience="duetime")
+    tokens = tokens_with(MemoryRevocations(), tmp_path, clock)
     sessions = Sessions(tokens, clock)
     short = sessions.by_token(tokens.issue("ada", 3600 * SECOND))
     long = sessions.by_link(sessions.link())

@@ -23,10 +23,10 @@ from qstash.schedule import ScheduleState
 
 from duetime.engine.clock import SECOND, SystemClock
 from duetime.security.private_files import load_secret
-from duetime.security.tokens import Tokens
 from tests.support.agents import Served, serving
 from tests.support.receiver import Behaviour, Receiver, Request
 from tests.support.settings import write_trusted
+from tests.support.tokens import MemoryRevocations, tokens_with
 from tests.support.workers import eventually
 
 CLOCK = SystemClock()
@@ -46,7 +46,7 @@ class Installation(NamedTuple):
     def token(self, owner: str) -> str:
         folder = self.served.folder / "data" / "duetime" / "auth"
         secret = load_secret(folder, {})
-        tokens = Tokens(secret, folder, CLOCK, issuer="duetime", audience="duetime")
+        tokens = tokens_with(MemoryRevocations(), folder, CLOCK, secret)
         return tokens.issue(owner, 3600 * SECOND)
 
 

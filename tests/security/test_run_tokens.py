@@ -16,10 +16,9 @@ from duetime.engine.outcome import Completed, Waiting
 from duetime.engine.policy.record import Finished
 from duetime.engine.store import ClaimRequest
 from duetime.security.claims import InvalidToken
-from duetime.security.tokens import Tokens
 from duetime.service.tokens import runs_under_way
 from tests.support.api import Api, serving_api
-from tests.support.tokens import SECRET
+from tests.support.tokens import MemoryRevocations, tokens_with
 
 
 class Stage:
@@ -90,7 +89,7 @@ def test_it_can_be_revoked(stage: Stage) -> None:
 
 
 def test_whoever_does_not_know_the_store_lets_none_in(stage: Stage, tmp_path: Path) -> None:
-    others = Tokens(SECRET, tmp_path / "auth", stage.api.room.clock, issuer="duetime", audience="duetime")
+    others = tokens_with(MemoryRevocations(), tmp_path / "auth", stage.api.room.clock)
     with pytest.raises(InvalidToken, match="is over"):
         others.verify(stage.token())
 

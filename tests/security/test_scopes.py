@@ -427,7 +427,7 @@ def run_call(there: Site, id: str) -> Call:
     definition = definition_of(there, id)
     allowed = (allowance_of(definition) or NOTHING_MORE).text()
     claim = Claim(run, definition, there.room.clock.now())
-    access = RunAccess(there.room.settings, there.room.clock, "UTC")
+    access = RunAccess(there.room.settings, there.room.clock, "UTC", there.room.store)
     access.__dict__["_tokens"] = there.tokens
     grant: Grant = there.tokens.read(access(claim, 60.0, 1, allowed).token)
     return call_of(there.room.services, grant, "mcp")

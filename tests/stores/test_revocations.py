@@ -50,22 +50,22 @@ def test_rotations_are_counted_for_each_owner(opener: Opener) -> None:
     here, there = opener(), opener()
     here.migrate()
     assert here.signing_generation("ada") == 0
-    assert here.rotate_signing_key("ada", T0, least=0, limit=10) == 1
-    assert there.rotate_signing_key("ada", T0, least=4, limit=10) == 5
-    assert (here.signing_generation("ada"), here.signing_generation("bob")) == (5, 0)
+    assert here.rotate_signing_key("ada", T0, limit=10) == 1
+    assert there.rotate_signing_key("ada", T0, limit=10) == 2
+    assert (here.signing_generation("ada"), here.signing_generation("bob")) == (2, 0)
 
 
 def test_rotations_at_once_all_count(opener: Opener) -> None:
     stores = [opener() for _ in range(4)]
     stores[0].migrate()
     with ThreadPoolExecutor(4) as threads:
-        made = list(threads.map(lambda each: each.rotate_signing_key("ada", T0, least=0, limit=10), stores * 2))
+        made = list(threads.map(lambda each: each.rotate_signing_key("ada", T0, limit=10), stores * 2))
     assert sorted(number for number in made if number is not None) == list(range(1, 9))
 
 
 def test_rotations_are_limited_within_an_hour(store: BaseStore) -> None:
-    made = [store.rotate_signing_key("ada", Instant(T0 + number), least=0, limit=3) for number in range(4)]
+    made = [store.rotate_signing_key("ada", Instant(T0 + number), limit=3) for number in range(4)]
     assert made == [1, 2, 3, None]
     assert store.signing_generation("ada") == 3
-    assert store.rotate_signing_key("bob", T0, least=0, limit=3) == 1
-    assert store.rotate_signing_key("ada", Instant(T0 + HOUR), least=0, limit=3) == 4
+    assert store.rotate_signing_key("bob", T0, limit=3) == 1
+    assert store.rotate_signing_key("ada", Instant(T0 + HOUR), limit=3) == 4

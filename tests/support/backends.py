@@ -13,12 +13,11 @@ from duetime.app import App, build, web
 from duetime.engine.clock import DAY
 from duetime.engine.kind import Caller
 from duetime.http.server import HttpServer, listen, url_of
-from duetime.security.tokens import Tokens
 from duetime.settings import NotificationSettings, Settings
 from duetime.testing import Simulation
 from tests.support.notifying import START, Agent
 from tests.support.receiver import Receiver
-from tests.support.tokens import SECRET
+from tests.support.tokens import tokens_with
 
 
 class Backend:
@@ -53,7 +52,7 @@ def kept_at_qstash(folder: Path) -> Iterator[Backend]:
     """Keep notifications at QStash. The caller sets `XDG_DATA_HOME`, where the server keeps its keys."""
     far = Settings(db=str(folder / "there.db"), timezone="UTC", allowed_hosts=("127.0.0.1",))
     with Receiver() as ntfy, Simulation(START, settings=far) as there:
-        tokens = Tokens(SECRET, folder / "auth", there.clock, issuer="duetime", audience="duetime")
+        tokens = tokens_with(there.duetime.app.store, folder / "auth", there.clock)
         bound = listen("127.0.0.1", 0)
         server = HttpServer(web(there.duetime.app, tokens), bound)
         server.start()

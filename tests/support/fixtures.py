@@ -56,9 +56,9 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 @pytest.fixture
-def harness(tmp_path: Path) -> Iterator[QStashHarness]:
+def harness() -> Iterator[QStashHarness]:
     """QStash's API on a settable clock, with a simulated receiver."""
-    with counter(tmp_path) as made:
+    with counter() as made:
         yield made
 
 

@@ -27,8 +27,8 @@ from duetime.engine.clock import SECOND, SystemClock
 from duetime.kinds import load_specs
 from duetime.mcp.catalog import catalog_of
 from duetime.security.private_files import load_secret
-from duetime.security.tokens import Tokens
 from tests.support.agents import ERAS, Served, over_http, over_stdio, serving
+from tests.support.tokens import MemoryRevocations, tokens_with
 
 OLDER, NEWER = ERAS
 ROUTES = [f"{transport}-{era}" for transport in ("http", "stdio") for era in ("2025-11-25", "2026-07-28")]
@@ -188,7 +188,7 @@ class World:
     def __init__(self, served: Served, portal: BlockingPortal) -> None:
         self.served, self.portal = served, portal
         folder = served.folder / "data" / "duetime" / "auth"
-        self.tokens = Tokens(load_secret(folder, {}), folder, SystemClock(), issuer="duetime", audience="duetime")
+        self.tokens = tokens_with(MemoryRevocations(), folder, SystemClock(), load_secret(folder, {}))
 
     @property
     def db(self) -> str:

@@ -21,6 +21,7 @@ from duetime.security.tokens import Tokens
 from duetime.settings import Settings
 from duetime.stores.sqlite.store import SqliteStore
 from tests.support.filling import OWNER, fill_week
+from tests.support.tokens import tokens_with
 
 FEW, MANY = 100, 10_000
 BOUND = 2.0
@@ -90,7 +91,7 @@ def dashboard(folder: Path, count: int) -> Iterator[Dashboard]:
     assert isinstance(app.store, SqliteStore)
     fill_week(app.store, count, now)
     app.store.register("bench", ("job",), False, now, LEASE)
-    tokens = Tokens(b"x" * 64, folder / f"{count}.auth", app.clock, issuer="duetime", audience="duetime")
+    tokens = tokens_with(app.store, folder / f"{count}.auth", app.clock)
     headers = {"Authorization": f"Bearer {tokens.issue(OWNER, HOUR)}", "Accept-Encoding": "gzip"}
     asgi = web(app, tokens)
     usual = gc.get_threshold()

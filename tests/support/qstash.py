@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, cast
 
 import httpx2
@@ -51,11 +50,11 @@ class PlayedRequester:
 class QStashHarness:
     """A client of the QStash API."""
 
-    def __init__(self, simulation: Simulation, requester: PlayedRequester, folder: Path) -> None:
+    def __init__(self, simulation: Simulation, requester: PlayedRequester) -> None:
         self.simulation, self.requester = simulation, requester
         self.owner, self.depth = "ada", 0
         store, self.clock = simulation.duetime.app.store, simulation.clock
-        self.keys = SigningKeys(lambda: SECRET, folder, store, self.clock)
+        self.keys = SigningKeys(lambda: SECRET, store, self.clock)
         scheduler = simulation.duetime.app.scheduler
         routes = qstash_routes(scheduler, lambda: Caller(self.owner, operator=True, depth=self.depth), self.keys)
         self._client = TestClient(Starlette(routes=routes))
@@ -87,9 +86,9 @@ class QStashHarness:
 
 
 @contextmanager
-def counter(folder: Path, url: str = ":memory:") -> Iterator[QStashHarness]:
+def counter(url: str = ":memory:") -> Iterator[QStashHarness]:
     with Simulation(START, url=url) as simulation:
         requester = PlayedRequester()
         kinds = cast(dict[str, Any], simulation.duetime.app.kinds)
         kinds[KIND] = RequestKind(requester, simulation.clock)
-        yield QStashHarness(simulation, requester, folder / "auth")
+        yield QStashHarness(simulation, requester)

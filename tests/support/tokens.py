@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jwt
 
 from duetime.engine.clock import SECOND, Clock, Instant
-from duetime.engine.store_interfaces import Revocations
-from duetime.security.revocations import FileRevocations, StoreRevocations
+from duetime.engine.store_interfaces import Revocation, Revocations
+from duetime.security.revocations import StoreRevocations
 from duetime.security.tokens import Tokens
 
 SECRET = b"x" * 64
 START = Instant(1_772_323_200 * SECOND)  # 2026-03-01T00:00Z
 
 
-def tokens_with(store: Revocations, folder: Path, clock: Clock) -> Tokens:
+class MemoryRevocations(Revocations):
+    """Revocations of a test that has no store."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+
+    def revoke(self, revocations: Sequence[Revocation], now: Instant) -> list[str]:
+        fresh = [each.id for each in revocations if each.id not in self._ids]
+        self._ids.update(fresh)
+        return fresh
+
+    def revoked(self, first: str, second: str) -> list[str]:
+        return sorted({first, second} & self._ids)
+
+    def signing_generation(self, owner: str) -> int:
+        return 0
+
+    def rotate_signing_key(self, owner: str, now: Instant, limit: int) -> int | None:
+        return None
+
+
+def tokens_with(store: Revocations, folder: Path, clock: Clock, secret: bytes = SECRET) -> Tokens:
     """Return tokens as a server has them: its own files, and a store with the revocations."""
-    revocations = StoreRevocations(store, FileRevocations(folder / "tokens", clock), clock)
-    return Tokens(SECRET, folder, clock, issuer="duetime", audience="duetime", revocations=revocations)
+    revocations = StoreRevocations(store, clock)
+    return Tokens(secret, folder, clock, issuer="duetime", audience="duetime", revocations=revocations)
 
 
 def claims(**changes: Any) -> dict[str, Any]:

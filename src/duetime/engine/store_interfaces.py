@@ -141,9 +141,8 @@ class Revocations(Protocol):
     def signing_generation(self, owner: str) -> int:
         """Return the generation of an owner's signing key, which every rotation raises."""
 
-    def rotate_signing_key(self, owner: str, now: Instant, least: int, limit: int) -> int | None:
-        """* Rotate the key and return its generation, greater than `least`; None after `limit` rotations within an
-        hour."""
+    def rotate_signing_key(self, owner: str, now: Instant, limit: int) -> int | None:
+        """* Rotate the key and return its generation; None after `limit` rotations within an hour."""
 
 
 BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)

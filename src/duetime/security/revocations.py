@@ -1,20 +1,14 @@
-"""Revoked tokens, sessions and links, kept in the store, which all nodes share.
-
-Earlier versions kept them in files beside the secret. Those files are still checked and copied to the store, so that
-what was revoked then stays revoked.
-"""
+"""Revoked tokens, sessions and links, kept in the store, which all nodes share."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
-from duetime.engine.clock import DAY, SECOND, Clock, Instant, SystemClock
+from duetime.engine.clock import DAY, Clock, Instant, SystemClock
 from duetime.engine.store import Store
 from duetime.engine.store_interfaces import Revocation, Revocations
-from duetime.security.private_files import create_private, make_private
 
 KNOWN_FOR = 1.0
 """Seconds for which "not revoked" is cached: another node's revocation takes effect here within that time."""
@@ -23,50 +17,11 @@ MAX_REVOCATION_AGE = 3660 * DAY
 """How long a revocation is kept if the expiry of its token is unknown: no token is valid for longer."""
 
 
-class Revoking(Protocol):
-    def is_revoked(self, id: str, parent: str = "") -> bool:
-        """Return whether a token, or the one from which it was made, is revoked."""
-
-    def is_known_valid(self, id: str, parent: str = "") -> bool:
-        """Return whether `is_revoked` would return False without reading anything. This never waits."""
-
-    def revoke(self, id: str, expires: Instant) -> bool:
-        """Revoke an id; return True for the first caller. `expires` is when it would have expired anyway."""
-
-    def take_over_files(self) -> None:
-        """Copy the revocations that older versions kept in files to where they are kept now; repeating this
-        changes nothing."""
-
-
-class FileRevocations:
-    """Revocations with one file each, for an installation without a store and for what older versions wrote."""
-
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        self._folder, self._clock = folder, clock
-
-    def is_revoked(self, id: str, parent: str = "") -> bool:
-        return any((self._folder / f"{each}.revoked").exists() for each in (id, parent) if each)
-
-    def is_known_valid(self, id: str, parent: str = "") -> bool:
-        return False
-
-    def revoke(self, id: str, expires: Instant) -> bool:
-        make_private(self._folder.parent)
-        make_private(self._folder)
-        return create_private(self._folder / f"{id}.revoked", f"{self._clock.now() // SECOND}\n")
-
-    def take_over_files(self) -> None:
-        """Do nothing, because the files are the only place."""
-
-    def all(self) -> Iterator[str]:
-        yield from (path.stem for path in self._folder.glob("*.revoked"))
-
-
 class StoreRevocations:
     """Queries the store at most once a second for each id. A revoked id stays revoked, so it is not queried again."""
 
-    def __init__(self, store: Revocations, files: FileRevocations, clock: Clock) -> None:
-        self._store, self._files, self._clock = store, files, clock
+    def __init__(self, store: Revocations, clock: Clock) -> None:
+        self._store, self._clock = store, clock
         # Real time, because a settable clock must not hide what others revoke.
         self._monotonic = SystemClock().monotonic
         self._lock = threading.Lock()
@@ -74,15 +29,14 @@ class StoreRevocations:
         self._revoked: set[str] = set()
 
     def is_revoked(self, id: str, parent: str = "") -> bool:
-        """Raise StoreUnavailable if the store cannot be queried."""
+        """Return whether a token, or the one from which it was made, is revoked. Raise StoreUnavailable if the store
+        cannot be queried."""
         now = self._monotonic()
         with self._lock:
             if self._is_known_revoked(id, parent):
                 return True
             if self._was_read(id, parent, now):
                 return False
-        if self._files.is_revoked(id, parent):
-            return True
         ids = self._store.revoked(id, parent or id)
         with self._lock:
             self._remember(ids)
@@ -93,6 +47,7 @@ class StoreRevocations:
         return bool(ids)
 
     def is_known_valid(self, id: str, parent: str = "") -> bool:
+        """Return whether `is_revoked` would return False without reading anything. This never waits."""
         with self._lock:  # held only for moments
             return self._was_read(id, parent, self._monotonic()) and not self._is_known_revoked(id, parent)
 
@@ -108,24 +63,12 @@ class StoreRevocations:
         self._revoked.update(ids)
 
     def revoke(self, id: str, expires: Instant) -> bool:
-        if self._files.is_revoked(id):
-            return False
+        """Revoke an id; return True for the first caller. `expires` is when it would have expired anyway."""
         now = self._clock.now()
         fresh = self._store.revoke([Revocation(id, now, expires)], now)
         with self._lock:
             self._remember([id])
         return bool(fresh)
-
-    def take_over_files(self) -> None:
-        """Copy revocations from files to the store, except used links, which expire within minutes anyway."""
-        now = self._clock.now()
-        revocations = [
-            Revocation(id, now, Instant(now + MAX_REVOCATION_AGE))
-            for id in self._files.all()
-            if not id.startswith("link_")
-        ]
-        if revocations:
-            self._store.revoke(revocations, now)
 
 
 class LazyRevocations(Revocations):
@@ -159,8 +102,8 @@ class LazyRevocations(Revocations):
     def signing_generation(self, owner: str) -> int:
         return 0 if self._is_absent() else self._store().signing_generation(owner)
 
-    def rotate_signing_key(self, owner: str, now: Instant, least: int, limit: int) -> int | None:
-        return self._store().rotate_signing_key(owner, now, least, limit)
+    def rotate_signing_key(self, owner: str, now: Instant, limit: int) -> int | None:
+        return self._store().rotate_signing_key(owner, now, limit)
 
     def close(self) -> None:
         if self._opened is not None:

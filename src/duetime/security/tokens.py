@@ -35,7 +35,7 @@ from duetime.security.claims import (
     seconds_of,
 )
 from duetime.security.private_files import create_private, make_private, read_private, replace_private
-from duetime.security.revocations import MAX_REVOCATION_AGE, FileRevocations, Revoking
+from duetime.security.revocations import MAX_REVOCATION_AGE, StoreRevocations
 
 ALGORITHM = "HS512"
 BROWSER = "browser"
@@ -74,14 +74,14 @@ class Tokens:
         *,
         issuer: str,
         audience: str,
+        revocations: StoreRevocations,
         purpose: str = "",
-        revocations: Revoking | None = None,
     ) -> None:
         self._secret, self._clock = secret, clock
         self._issuer, self._purpose = issuer, purpose
         self._audience = f"{audience}#{purpose}" if purpose else audience
         self._folder, self._records = folder, folder / "tokens"
-        self.revocations: Revoking = revocations or FileRevocations(self._records, clock)
+        self.revocations = revocations
         self._tidied = 0
         self._read: dict[bytes, Grant] = {}
         """Claims by the digests of tokens whose signatures were verified; tokens themselves are not kept, so they
@@ -180,7 +180,7 @@ class Tokens:
             self.revoke(each.id, max(0, each.expires - self._now()) * SECOND)
 
     def _tidy(self) -> None:
-        """Delete the records of tokens that expired long ago and their revocation files."""
+        """Delete the records of tokens that expired long ago."""
         now = self._now()
         if now - self._tidied < TIDIED:
             return
@@ -188,11 +188,6 @@ class Tokens:
         for path in self._files():
             records = self._grants(path)
             if records and records[-1].expires < now - LISTED:
-                path.unlink(missing_ok=True)
-                for record in records:  # not of the token whose sessions these are, which may be valid for longer
-                    (self._records / f"{record.id}.revoked").unlink(missing_ok=True)
-        for path in self._records.glob("link_*.revoked"):  # from older versions; a link is valid for minutes
-            if _is_older(path, now - LISTED):
                 path.unlink(missing_ok=True)
 
     # -- verifying ----------------------------------------------------------------------------------------------
@@ -221,7 +216,7 @@ class Tokens:
         return grant
 
     def verify_at_once(self, token: str) -> Grant | None:
-        """Do the same without waiting; return None if the store or a file has to be read."""
+        """Do the same without waiting; return None if the store has to be read."""
         grant = self._in_time(token)
         known = not grant.run and not grant.root and self.revocations.is_known_valid(grant.id, grant.parent)
         return grant if known else None
@@ -303,13 +298,6 @@ class Tokens:
             return [grant_of(each)._replace(purpose=str(each.get("for", ""))) for each in self._read_records(path)]
         except InvalidToken:
             return []
-
-
-def _is_older(path: Path, seconds: int) -> bool:
-    try:
-        return path.stat().st_mtime < seconds
-    except FileNotFoundError:
-        return False
 
 
 def decode_unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -18,16 +18,15 @@ if TYPE_CHECKING:
     from duetime.security.tokens import Tokens
 
 
-def load_tokens(settings: Settings, clock: Clock, store: Revocations | None = None) -> Tokens:
-    """Return the tokens; create the secret if there is none. Without a store, revocations are read from files only."""
+def load_tokens(settings: Settings, clock: Clock, store: Revocations) -> Tokens:
+    """Return the tokens; create the secret if there is none."""
     from duetime.security.private_files import load_secret
-    from duetime.security.revocations import FileRevocations, StoreRevocations
+    from duetime.security.revocations import StoreRevocations
     from duetime.security.tokens import Tokens
 
     folder = settings.path_of_keys()
     secret = load_secret(folder, os.environ)
-    files = FileRevocations(folder / "tokens", clock)
-    revocations = files if store is None else StoreRevocations(store, files, clock)
+    revocations = StoreRevocations(store, clock)
     return Tokens(secret, folder, clock, issuer=settings.issuer, audience=settings.audience, revocations=revocations)
 
 

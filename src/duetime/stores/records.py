@@ -146,7 +146,7 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
         rows = self._named("rotations", owner)
         return int(rows[0][0]) if rows else 0
 
-    def rotate_signing_key(self, owner: str, now: Instant, least: int, limit: int) -> int | None:
+    def rotate_signing_key(self, owner: str, now: Instant, limit: int) -> int | None:
         with self._write() as tx:
             tx.lock_owner(owner)
             rows = tx.rows("rotations", owner)
@@ -155,9 +155,8 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
                 since, recent = now, 0
             if recent >= limit:
                 return None
-            generation = int(max(generation, least)) + 1
-            tx.rows("keep_rotations", owner, generation, since, recent + 1)
-        return generation
+            tx.rows("keep_rotations", owner, generation + 1, since, recent + 1)
+        return int(generation) + 1
 
     def publish(self, settings: str) -> None:
         with self._write() as tx:

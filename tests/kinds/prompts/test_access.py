@@ -20,6 +20,7 @@ from duetime.stores.sqlite.store import SqliteStore
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, create
 from tests.support.settings import write_trusted
+from tests.support.tokens import MemoryRevocations
 
 URL = "http://127.0.0.1:8765/mcp"
 
@@ -40,13 +41,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tokens() -> Tokens:
-    made = load_tokens(Settings(), SystemClock())
+    made = load_tokens(Settings(), SystemClock(), MemoryRevocations())
     made.is_under_way = lambda _run, _fence: True
     return made
 
 
 def test_the_servers_own_address(claim: Claim) -> None:
-    access = RunAccess(Settings(url=URL), SystemClock(), "Europe/Berlin")(claim, 60.0, 3, "{}")
+    access = RunAccess(Settings(url=URL), SystemClock(), "Europe/Berlin", MemoryRevocations())(claim, 60.0, 3, "{}")
     assert (access.url, access.command, access.env) == (URL, (), {})
     grant: Grant = tokens().verify(access.token)
     assert (grant.owner, grant.depth, grant.run, grant.fence) == ("ada", 3, claim.run.id, claim.run.fence)
@@ -57,7 +58,7 @@ def test_a_server_of_its_own(claim: Claim, tmp_path: Path, monkeypatch: pytest.M
     for name, value in {"DUETIME_TIMEZONE": "Asia/Tokyo", "DUETIME_SECRET": "s" * 64, "AWS_KEY": "not-yours"}.items():
         monkeypatch.setenv(name, value)
     settings = Settings(db="my.db", tasks=("mine.py",), tools=("prompts",))
-    access = RunAccess(settings, SystemClock(), "UTC")(claim, 60.0, 3, "{}")
+    access = RunAccess(settings, SystemClock(), "UTC", MemoryRevocations())(claim, 60.0, 3, "{}")
     assert access.url is None
     assert list(access.command) == [
         sys.executable, "-P", "-m", "duetime", "mcp", "--tasks", str(tmp_path / "mine.py"), "--tools", "prompts",
@@ -93,7 +94,7 @@ def test_it_is_trusted_with_no_credential_that_it_does_not_need(
     everything = OF_POSTGRES | OF_QSTASH | NEVER | ALWAYS
     for name in everything:
         monkeypatch.setenv(name, "something")
-    access = RunAccess(settings, SystemClock(), "UTC")(claim, 60.0, 3, "{}")
+    access = RunAccess(settings, SystemClock(), "UTC", MemoryRevocations())(claim, 60.0, 3, "{}")
     assert set(access.env) & everything == needed | ALWAYS
 
 

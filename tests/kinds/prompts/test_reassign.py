@@ -11,7 +11,6 @@ import pytest
 
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
-from duetime.security.tokens import Tokens
 from duetime.service.operations.run import RunAgain, run_again
 from duetime.service.services import Call
 from duetime.settings import AgentSettings
@@ -19,7 +18,7 @@ from tests.support.api import Api, Client
 from tests.support.browsing import filled, page_of, signed_in
 from tests.support.cli import Cli
 from tests.support.stage import NOON, Stage
-from tests.support.tokens import SECRET
+from tests.support.tokens import tokens_with
 from tests.support.web import site
 
 MINUTE = timedelta(minutes=1)
@@ -62,7 +61,7 @@ def waiting(tmp_path: Path) -> Iterator[Waiting]:
 @pytest.fixture
 def ada(waiting: Waiting, tmp_path: Path) -> Client:
     time = waiting.stage.time
-    return Api(time, Tokens(SECRET, tmp_path / "auth", time.clock, issuer="duetime", audience="duetime")).client("ada")
+    return Api(time, tokens_with(time.duetime.app.store, tmp_path / "auth", time.clock)).client("ada")
 
 
 def test_by_the_command_line(waiting: Waiting, cli: Cli) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -355,12 +354,6 @@ def test_a_run_of_an_agent_sees_no_keys(harness: QStashHarness) -> None:
     assert harness.ask("GET", "/v2/keys") == before
 
 
-def test_rotations_leave_no_files(harness: QStashHarness, tmp_path: Path) -> None:
-    for _ in range(3):
-        harness.ask("POST", "/v2/keys/rotate")
-    assert [path for path in (tmp_path / "auth").rglob("*") if path.is_file()] == []
-
-
 def test_rotations_have_a_limit_per_hour(harness: QStashHarness) -> None:
     for _ in range(10):
         harness.ask("POST", "/v2/keys/rotate")
@@ -377,7 +370,7 @@ def test_rotations_at_once_all_count(tmp_path: Path) -> None:
     store.migrate()
 
     def keys() -> SigningKeys:
-        return SigningKeys(lambda: SECRET, tmp_path, store, SystemClock())
+        return SigningKeys(lambda: SECRET, store, SystemClock())
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda _: keys().rotate("ada"), range(10)))
@@ -385,27 +378,11 @@ def test_rotations_at_once_all_count(tmp_path: Path) -> None:
     store.close()
 
 
-def test_what_older_versions_rotated_in_files_still_counts(tmp_path: Path) -> None:
-    """As the hash of `ada` names the folder."""
-    store = SqliteStore(tmp_path / "one.db")
-    store.migrate()
-    fresh = SigningKeys(lambda: SECRET, tmp_path / "elsewhere", store, SystemClock())
-    first, second = fresh.both("ada")
-    folder = tmp_path / "auth" / "signing" / hashlib.sha256(b"ada").hexdigest()[:40]
-    folder.mkdir(parents=True)
-    (folder / "1").touch()
-    keys = SigningKeys(lambda: SECRET, tmp_path / "auth", store, SystemClock())
-    assert keys.current("ada") == second != first
-    keys.rotate("ada")
-    assert store.signing_generation("ada") == 2
-    store.close()
-
-
 # -- on the other store -------------------------------------------------------------------------------------------
 
 
-def test_postgresql_tells_the_same_story(clean_postgres_url: str, tmp_path: Path) -> None:
-    with counter(tmp_path, clean_postgres_url) as harness:
+def test_postgresql_tells_the_same_story(clean_postgres_url: str) -> None:
+    with counter(clean_postgres_url) as harness:
         harness.requester.answer = lambda outgoing: turned_down(outgoing) if len(harness.sent) < 3 else TAKEN
         id = harness.publish(
             Upstash_Retries="1", Upstash_Retry_Delay="1000", Upstash_Deduplication_Id="x", body=b"\x00"

@@ -30,11 +30,9 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
         yield made
 
 
-def test_the_last_known_key_signs_while_the_store_is_away(
-    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_known_key_signs_while_the_store_is_away(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signing_keys, "KNOWN_FOR", 0.0)
-    keys = SigningKeys(lambda: SECRET, tmp_path, store, SystemClock())
+    keys = SigningKeys(lambda: SECRET, store, SystemClock())
     keys.rotate("ada")
     current = keys.current("ada")
     store.close()

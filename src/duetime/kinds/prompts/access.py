@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from duetime.engine.clock import SECOND, Clock
 from duetime.engine.policy.claim import Claim
+from duetime.engine.store_interfaces import Revocations
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.runner import zone_of
 from duetime.service.tokens import load_tokens
@@ -34,13 +35,13 @@ def life_of(patience: float) -> int:
 class RunAccess:
     """Creates access for runs. An HTTP server with tokens sets `url`; otherwise, an agent starts a stdio server."""
 
-    def __init__(self, settings: Settings, clock: Clock, zone: str) -> None:
-        self._settings, self._clock, self._zone = settings, clock, zone
+    def __init__(self, settings: Settings, clock: Clock, zone: str, store: Revocations) -> None:
+        self._settings, self._clock, self._zone, self._store = settings, clock, zone, store
         self.url: str | None = settings.url or None
 
     @cached_property
     def _tokens(self) -> Tokens:
-        return load_tokens(self._settings, self._clock)
+        return load_tokens(self._settings, self._clock, self._store)
 
     def __call__(self, claim: Claim, patience: float, depth: int, allowed: str) -> Access:
         """Return the access for a run. `depth` is the depth of what the run may schedule; `allowed` is what the run may

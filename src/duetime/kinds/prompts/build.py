@@ -30,7 +30,7 @@ BUILTIN = "builtin"
 def build(context: BuildContext) -> PromptKind:
     """Build the prompt kind. If no agent is named, none is imported: every due prompt waits in the inbox."""
     settings, clock, zone, scheduler_of = context.settings, context.clock, context.zone, context.scheduler
-    access = RunAccess(settings, clock, zone)
+    access = RunAccess(settings, clock, zone, context.store)
     inboxes = {name: _limit(each) for name, each in settings.agents.items() if each.type == INBOX}
     plain = {
         name: Waker(

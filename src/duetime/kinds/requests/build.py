@@ -17,7 +17,6 @@ from duetime.service.kind_spec import BuildContext
 
 def build(context: BuildContext) -> RequestKind:
     settings, clock = context.settings, context.clock
-    folder = settings.path_of_keys()
-    keys = SigningKeys(partial(load_secret, folder, os.environ), folder, context.store, clock)
+    keys = SigningKeys(partial(load_secret, settings.path_of_keys(), os.environ), context.store, clock)
     http = Http(clock, Guard(settings.allowed_hosts), connections=settings.threads)  # guarded: clients give the URLs
     return RequestKind(Requests(clock, http, Hosts(clock, settings.threads), keys.current), clock, keys)

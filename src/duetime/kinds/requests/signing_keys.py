@@ -8,7 +8,6 @@ import hmac
 import threading
 from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
 
 from duetime.engine.clock import Clock, SystemClock
 from duetime.engine.errors import DuetimeError, StoreUnavailable
@@ -29,14 +28,12 @@ class TooManyRotations(DuetimeError):
 
 class SigningKeys:
     """A sequence of keys for each owner, derived from the installation's secret. Only the number of rotations is kept,
-    in the store, so that every node signs with the same key. Older versions kept it in files beside the secret; the
-    higher number wins."""
+    in the store, so that every node signs with the same key."""
 
-    def __init__(self, secret: Callable[[], bytes], folder: Path, store: Revocations, clock: Clock) -> None:
+    def __init__(self, secret: Callable[[], bytes], store: Revocations, clock: Clock) -> None:
         """`secret` is called only for the first key, because most commands need none and the call creates a missing
         secret."""
-        self._make_secret = secret
-        self._rotations, self._store, self._clock = folder / "signing", store, clock
+        self._make_secret, self._store, self._clock = secret, store, clock
         self._monotonic = SystemClock().monotonic
         self._lock = threading.Lock()
         self._known: dict[str, tuple[float, int]] = {}
@@ -51,8 +48,7 @@ class SigningKeys:
 
     def rotate(self, owner: str) -> None:
         """Rotate the key. Concurrent calls, even on different nodes, are separate rotations."""
-        least = self._in_files(owner)
-        generation = self._store.rotate_signing_key(owner, self._clock.now(), least, MOST_PER_HOUR)
+        generation = self._store.rotate_signing_key(owner, self._clock.now(), MOST_PER_HOUR)
         if generation is None:
             raise TooManyRotations(
                 f"the signing key was rotated {MOST_PER_HOUR} times within an hour; use the current one, and rotate it"
@@ -66,7 +62,7 @@ class SigningKeys:
         if known is not None and self._monotonic() - known[0] < KNOWN_FOR:
             return known[1]
         try:
-            generation = max(self._store.signing_generation(owner), self._in_files(owner))
+            generation = self._store.signing_generation(owner)
         except StoreUnavailable:
             if known is None:
                 raise
@@ -79,15 +75,6 @@ class SigningKeys:
             if len(self._known) > MOST_REMEMBERED:
                 self._known.clear()
             self._known[owner] = self._monotonic(), generation
-
-    def _in_files(self, owner: str) -> int:
-        """Return the number that older versions kept in files, in folders named by a hash of the owner."""
-        folder = self._rotations / hashlib.sha256(owner.encode()).hexdigest()[:40]
-        try:
-            names = [path.name for path in folder.iterdir()]
-        except FileNotFoundError:
-            return 0
-        return max((int(name) for name in names if name.isdecimal()), default=0)
 
     def _key(self, owner: str, generation: int) -> str:
         message = f"sign requests\0{generation}\0{owner}".encode()
