@@ -175,17 +175,6 @@ def test_what_comes_next_in_time_order(store: BaseStore) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_what_an_earlier_version_put_in_the_queue_is_listed_too(store: BaseStore) -> None:
-    """Its entries name no owner: whose they are, the schedule says."""
-    later, other = create_one(store, once(T0 + 2 * HOUR)), create_one(store, once(T0 + HOUR, owner="bob"))
-    with store._write() as tx:
-        tx._db.execute("UPDATE due SET owner = ''")  # type: ignore[attr-defined]
-    sooner = create_one(store, once(T0 + HOUR))
-    assert coming(store, "ada") == [sooner, later]
-    assert coming(store, "bob") == [other]
-
-
-@pytest.mark.usefixtures("few")
 def test_what_jitter_puts_off_stands_where_people_expect_it(store: BaseStore) -> None:
     """And is found, though its start lies beyond what was asked for."""
     after = create_one(store, once(T0 + HOUR + MINUTE))

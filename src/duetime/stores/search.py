@@ -325,7 +325,6 @@ Ask = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 Placed = tuple[tuple[int, ...], Schedule]
 """A schedule's position in a list, from which the next page continues, and the schedule."""
 
-NOBODY: Final = ""
 MAX_SORTED: Final = 2_000
 """Number of schedules that are cheap to read and sort. The schedules of an owner with more soon appear in a scan of the
 queue."""
@@ -350,10 +349,7 @@ def firing(ask: Ask, query: ScheduleQuery) -> list[Placed]:
     lanes: Sequence[str | None] = [None]
     if not few:
         lanes = [lane for (lane,) in ask(LANES, ()) if query.kind in (None, kind_and_label(lane)[0])]
-    pages = [firing_page(query, lane) for lane in lanes]
-    if not few and query.owner is not None:  # entries written by an earlier version have no owner
-        pages += [firing_page(query, lane, NOBODY) for lane in lanes]
-    rows = [(row[0], schedule_of(row[1:])) for page in pages for row in ask(*page)]
+    rows = [(row[0], schedule_of(row[1:])) for lane in lanes for row in ask(*firing_page(query, lane))]
     placed: list[Placed] = [((at, schedule.definition.id), schedule) for at, schedule in rows]
     return sorted(placed, key=lambda each: each[0])[: query.limit + 1]
 
@@ -363,16 +359,15 @@ def _tagged(owner: str | None, tag: str) -> tuple[str, list[Any]]:
     return bounded_count(f"SELECT 1 FROM schedules s{where.sql()}", where, MAX_SORTED)  # noqa: S608
 
 
-def firing_page(query: ScheduleQuery, lane: str | None, owner: str | None = None) -> tuple[str, list[Any]]:
-    """Return the statement for one lane, along the owner's part of the queue or, without a lane, for all of an owner.
-    `owner` selects the part of the queue to read, if not that of the query's owner."""
+def firing_page(query: ScheduleQuery, lane: str | None) -> tuple[str, list[Any]]:
+    """Return the statement for one lane, along the owner's part of the queue; without a lane, for all of an owner."""
     # The entry's owner is enough. From a second comparison, a planner would expect few rows, and sort all there are.
-    compared = replace(query, owner=None) if lane is not None and owner is None else query
+    compared = query if lane is None else replace(query, owner=None)
     where = schedule_filter(compared, along_queue=lane is not None)
     where.add("d.run = 0")  # not retries
     if lane is not None:
         where.equal("d.lane", lane)
-        where.equal("d.owner", query.owner if owner is None else owner)
+        where.equal("d.owner", query.owner)
     if query.due_from is not None:
         where.add("d.at >= ?", query.due_from)
     if query.due_to is not None:  # read the queue no further than jitter can delay what is due by then
