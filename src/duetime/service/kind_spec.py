@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, fields
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from duetime.engine.errors import DuetimeError, InvalidInput, NotFound
@@ -216,6 +217,9 @@ class KindHooks:
     """Questions of the interfaces about a kind's schedules. The defaults suit a kind that keeps all of them in the
     store."""
 
+    defaults: Mapping[str, Any] = MappingProxyType({})
+    counts_depth = True
+    remembered: tuple[str, ...] = ()
     templates: tuple[str, ...] = ()
     """The fields of a payload in which `{path}` stands for a value of the event that starts a run."""
 

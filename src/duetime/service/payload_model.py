@@ -4,7 +4,6 @@ own."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from duetime.engine.clock import SECOND, Instant
@@ -20,10 +19,7 @@ class ModelKind(KindHooks):
     model: ClassVar[type[Any]]
     subject: ClassVar[str] = ""
     """Payload field under which its schedules are filed, so that lists can be filtered by it."""
-    defaults: Mapping[str, Any] = MappingProxyType({})
-    counts_depth = True
     thread_use = ThreadUse.SHARED
-    remembered: tuple[str, ...] = ()
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         return f"{self.name}_{{id}}_{now // SECOND}"

@@ -61,10 +61,7 @@ class JobKind(KindHooks):
     """
 
     name = "job"
-    defaults: Mapping[str, Any] = MappingProxyType({})
-    counts_depth = True
     thread_use = ThreadUse.SHARED
-    remembered: tuple[str, ...] = ()
     templates = ("args", "kwargs")
 
     def __init__(

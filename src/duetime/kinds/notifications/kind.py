@@ -55,7 +55,6 @@ class NotificationKind(KindHooks):
     defaults: Mapping[str, Any] = MappingProxyType({"max_attempts": ATTEMPTS, "overlap": str(Overlap.ALLOW)})
     counts_depth = False  # a message to a person starts no further agent
     thread_use = ThreadUse.RESERVED
-    remembered: tuple[str, ...] = ()
     templates = ("message", "title")
 
     def __init__(

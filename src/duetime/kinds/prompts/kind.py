@@ -126,11 +126,8 @@ def _allows_no_more(stored: Any, new: Any) -> bool:
 
 class PromptKind(KindHooks):
     name = KIND
-    defaults: Mapping[str, Any] = MappingProxyType({})
-    counts_depth = True
     event_overlap = str(Overlap.LATEST)  # an agent that is woken late wants to know what is new, not all of it in turn
     thread_use = ThreadUse.CAPPED
-    remembered: tuple[str, ...] = ()
     narrowing = Narrowing(
         {**dict.fromkeys(LIMITS, lower), "allow": _allows_no_more, "remind": lambda stored, new: new or not stored},
         shared=BUDGET_OF,
