@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from duetime.engine import patterns
 from duetime.engine.encoding import encode_whole
 from duetime.engine.errors import InvalidInput
 from duetime.engine.policy.gates import FIRST_LOOK
@@ -81,20 +82,7 @@ def matches(value: Annotated[Any, "a text"], pattern: Annotated[str, "a text wit
     """Returns whether a whole text matches a pattern, in which * stands for any text."""
     if _REGEX.search(pattern):
         raise InvalidInput(field="pattern", problem="write * for any text; other signs stand for themselves")
-    text = _text(value)
-    first, *rest = pattern.split("*")
-    if not rest:
-        return text == pattern
-    *middle, last = rest
-    position, end = len(first), len(text) - len(last)
-    if position > end or not (text.startswith(first) and text.endswith(last)):
-        return False
-    for part in middle:  # the first place of each part is the best one, so that this never goes back
-        place = text.find(part, position, end)
-        if place < 0:
-            return False
-        position = place + len(part)
-    return True
+    return patterns.matches(pattern, _text(value))
 
 
 def field(value: Annotated[Any, "JSON"], path: Annotated[str, "such as build.state or items.0.name"]) -> Any:

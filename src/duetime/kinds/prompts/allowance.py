@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple, Self
 
+from duetime.engine import patterns
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.scopes import Scopes, common
@@ -76,7 +77,7 @@ class Allowance(NamedTuple):
         for name in _LISTS:
             own = getattr(self, name)
             for each in getattr(other, name):
-                if not any(covers(pattern, each) for pattern in own):
+                if not any(matches(pattern, each) for pattern in own):
                     return f"{name} {each!r}"
         if other.web and not self.web:
             return "the web"
@@ -122,46 +123,27 @@ EVERYTHING = Allowance(("*",), ("*",), True, ("*",), "/", ("*",))
 def matches(pattern: str, text: str) -> bool:
     """Return whether a text matches a pattern, in which `*` matches any characters; a pattern that ends with ` *` also
     matches without anything after it. A `*` covers no options and no paths that lead elsewhere, because they can make a
-    program write files: such a word must match a word of the pattern that begins as it does. This takes linear time,
-    because agents write such patterns too."""
-    if not _matches(pattern, text) and not (pattern.endswith(" *") and _matches(pattern[:-2], text)):
+    program write files: such a word must match a word of the pattern that begins as it does.
+
+    If the text is a pattern itself, this says whether it matches nothing more: its `*` is a character that only a `*`
+    matches."""
+    if not patterns.matches(pattern, text) and not (pattern.endswith(" *") and patterns.matches(pattern[:-2], text)):
         return False
     named = [word for word in pattern.split(" ") if _is_risky(word)]
     risky = [word for word in text.split(" ") if pattern != "*" and _is_risky(word)]
-    return all(any(_matches(each, word) and ("/.." in each or "/.." not in word) for each in named) for word in risky)
+    return all(
+        any(patterns.matches(each, word) and ("/.." in each or "/.." not in word) for each in named) for word in risky
+    )
 
 
 def _is_risky(word: str) -> bool:
     return word.startswith(("-", "/", "~", "..")) or "/.." in word
 
 
-def _matches(pattern: str, text: str) -> bool:
-    first, *others = pattern.split("*")
-    if not others:
-        return text == pattern
-    *middle, last = others
-    end = len(text) - len(last)
-    if not text.startswith(first) or not text.endswith(last):
-        return False
-    place = len(first)
-    for part in middle:  # the earliest position of each leaves most for those that follow
-        start = text.find(part, place, end)
-        if start < 0:
-            return False
-        place = start + len(part)
-    return place <= end
-
-
-def covers(pattern: str, other: str) -> bool:
-    """Return whether a pattern matches every text that another pattern matches. The other one's `*` is treated as a
-    character that only a `*` matches."""
-    return matches(pattern, other)
-
-
 def _common(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
     """Return the patterns of either list that the other one covers."""
-    inner = [each for each in first if any(covers(pattern, each) for pattern in second)]
-    inner += [each for each in second if any(covers(pattern, each) for pattern in first)]
+    inner = [each for each in first if any(matches(pattern, each) for pattern in second)]
+    inner += [each for each in second if any(matches(pattern, each) for pattern in first)]
     return tuple(dict.fromkeys(inner))
 
 
