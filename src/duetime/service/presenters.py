@@ -32,6 +32,7 @@ from duetime.engine.queries import upcoming
 from duetime.engine.times import iso_local
 from duetime.engine.triggers import OnceTrigger, describe, trigger_from_json
 from duetime.engine.triggers.base import instant_from
+from duetime.engine.triggers.build import readable
 from duetime.service.kind_spec import known_specs, load
 from duetime.service.masking import masked, masking_of
 from duetime.service.options import TIME_LIMITS, policy_options
@@ -107,18 +108,13 @@ def next_of(progress: Progress) -> Instant | None:
     return progress.next if progress.state == ScheduleState.ACTIVE and progress.next != NEVER else None
 
 
-_ADVICE = "edit it to give it a new rule, or delete it"
-
-
 @lru_cache(maxsize=4096)
 def reads_as(text: str) -> str:
     """Describe a stored trigger in plain English. An unreadable one must still be shown, with the reason and advice."""
     try:
         return describe(trigger_from_json(text))
     except DuetimeError as error:
-        return f"cannot be read: {error.message.rstrip('.')}; {_ADVICE}"
-    except (ValueError, KeyError, TypeError):
-        return f"cannot be read; {_ADVICE}"
+        return f"cannot be read: {error.message.rstrip('.')}; edit it to give it a new rule, or delete it"
 
 
 def run_view(run: Run, zone: str) -> dict[str, Any]:
@@ -267,10 +263,7 @@ def _trigger_shape(text: str, zone: str | None) -> View:
 
 def _once_shape(text: str, zone: str) -> View | None:
     """Return the view of a single instant without limits, which most schedules have; None for every other trigger."""
-    try:
-        read = trigger_from_json(text)
-    except (DuetimeError, ValueError, KeyError, TypeError):
-        return None
+    read = readable(text)
     if not isinstance(read, OnceTrigger) or read.jitter or read.start is not None or read.end is not None:
         return None
     run_at = iso_local(read.at, zone) if read.at % SECOND else instant_view(read.at, zone)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Protocol
 
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
-from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller
-from duetime.engine.triggers import CronTrigger, Trigger, trigger_from_json
+from duetime.engine.triggers import CronTrigger, Trigger
+from duetime.engine.triggers.build import readable
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.result import Result
 from duetime.service.warnings import ScheduleWarning, declare, warning
@@ -28,14 +28,6 @@ def new_notification(
 ) -> NewSchedule:
     """Return a caller's request, which the engine validates, whichever backend keeps the notification."""
     return NewSchedule(KIND, name or name_of(payload), *when[:2], payload, policy, when.timezone, key)
-
-
-def readable_trigger(stored: str) -> Trigger | None:
-    """Return the trigger, or None if it can no longer be read, for example because its zone was removed."""
-    try:
-        return trigger_from_json(stored)
-    except (DuetimeError, ValueError, KeyError, TypeError):
-        return None
 
 
 class Notification(NamedTuple):
@@ -68,7 +60,7 @@ class Notification(NamedTuple):
 
     @property
     def trigger(self) -> Trigger | None:
-        return readable_trigger(self.stored_trigger)
+        return readable(self.stored_trigger)
 
     @property
     def cron(self) -> str | None:

@@ -11,9 +11,10 @@ from duetime.engine.model import Definition, Progress, Schedule, ScheduleId, Sch
 from duetime.engine.policy.rows import Draft
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
 from duetime.engine.triggers import CronTrigger, OnceTrigger, trigger_from_json, trigger_to_json
+from duetime.engine.triggers.build import readable
 from duetime.kinds.notifications import local
 from duetime.kinds.notifications.qstash import PLACE
-from duetime.kinds.notifications.service import KIND, Notification, name_of, readable_trigger
+from duetime.kinds.notifications.service import KIND, Notification, name_of
 
 if TYPE_CHECKING:
     from qstash.schedule import Schedule as QStashSchedule
@@ -53,7 +54,7 @@ def schedule(remote: Remote, now: Instant, there: QStashSchedule | None = None) 
     paused = remote.state == RemoteState.PAUSED if there is None else there.paused is True
     trigger, next = remote.trigger, None if there is None else _instant(there.next_schedule_time)
     if remote.kind == RemoteKind.MESSAGE:
-        next, once = remote.at or remote.created, readable_trigger(trigger)
+        next, once = remote.at or remote.created, readable(trigger)
         if isinstance(once, OnceTrigger) and once.at != next:  # the request was repeated later
             trigger = trigger_to_json(replace(once, at=next))
     definition = Definition(
@@ -77,7 +78,7 @@ def notification(schedule: Schedule) -> Notification:
 
 
 def following(trigger: str, now: Instant) -> Instant | None:
-    read = readable_trigger(trigger)
+    read = readable(trigger)
     return None if read is None else read.next_after(now)
 
 

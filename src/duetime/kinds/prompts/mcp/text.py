@@ -8,7 +8,7 @@ from typing import Any
 
 from duetime.engine.clock import NEVER, Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.triggers import trigger_from_json
+from duetime.engine.triggers.build import readable
 from duetime.kinds.prompts.framing import is_from_agents
 from duetime.kinds.prompts.kind import CUT, KIND, deliver_to, harmless, headline, payload_of, prompt_of
 from duetime.kinds.prompts.payload import LIMITS
@@ -112,11 +112,8 @@ def prompt_shown(definition: Definition, depth: int) -> str:
 
 def repeats(definition: Definition) -> str | None:
     """Describe the rule of a recurring prompt; None for a single time and for a rule that can no longer be read."""
-    try:
-        trigger = trigger_from_json(definition.trigger)
-        return None if trigger.type == "once" else describe(trigger)
-    except DuetimeError:
-        return None
+    trigger = readable(definition.trigger)
+    return None if trigger is None or trigger.type == "once" else describe(trigger)
 
 
 def task_view(schedule: Schedule, zone: str, depth: int, detail: str | None = None) -> dict[str, Any]:
