@@ -12,10 +12,11 @@ import pytest
 from duetime.engine.clock import DAY, HOUR, MINUTE, Instant
 from duetime.engine.outcome import Failed
 from duetime.engine.policy import changes
+from duetime.engine.worker.label_check import note_unreachable
 from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.stores.base import BaseStore
 from tests.stores.test_incidents import NO_WATER, open_incidents, run_at, tell, told
-from tests.support.drafts import T0, every
+from tests.support.drafts import T0, every, once
 from tests.support.hand import DONE, Hand, create, create_one
 
 OVERLAPPING = pytest.mark.parametrize("engine", ["postgres"], indirect=True)
@@ -160,3 +161,13 @@ def test_a_clock_that_was_ahead_silences_nobody(store: BaseStore, hand: Hand) ->
     run_at(hand, T0 + 2 * HOUR, NO_WATER)
     tell(store, T0 + 2 * HOUR)
     assert told(store)[-1] == "rake failed"
+
+
+def test_two_workers_that_find_work_without_a_worker_count_it_once(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_one(store, once(needs="gpu"))
+    now = Instant(T0 + HOUR)
+    meanwhile(store, "unreachable", lambda: note_unreachable(store, now), monkeypatch)
+    note_unreachable(store, now)
+    assert [each.number for each in open_incidents(store)] == [1]

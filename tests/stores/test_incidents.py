@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,9 @@ from duetime.engine.outcome import Failed, Outcome, Waiting
 from duetime.engine.policy import changes
 from duetime.engine.policy.incidents import ALERT_PAUSE, MAX_OPEN_CAUSES, MAX_REMINDERS, IncidentRow, cause_of
 from duetime.engine.store import ScheduleQuery
+from duetime.engine.worker.label_check import note_unreachable
 from duetime.stores.base import BaseStore
+from duetime.stores.incidents import MOST_NOTED
 from tests.support.drafts import T0, every, once
 from tests.support.hand import DONE, Hand, create, create_one
 
@@ -280,3 +285,34 @@ def test_incidents_that_are_over_are_deleted_with_the_history(store: BaseStore, 
     run_at(hand, T0 + 3 * HOUR, NO_WATER)
     store.prune(Instant(T0 + 30 * DAY), 1000)
     assert [each.first for each in open_incidents(store)] == [T0 + 3 * HOUR]
+
+
+def test_many_owners_whose_work_has_no_worker_cost_few_statements(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work of a thousand owners waits for a label: each look notes a bounded number in one transaction."""
+    owners = [f"owner {number}" for number in range(5 * MOST_NOTED)]
+    for at in (T0 + SECOND, T0):
+        create(store, *(once(at, owner=owner, name=f"of {at}", needs="gpu") for owner in owners))
+    calls = Counter[str]()
+
+    def counted(name: str) -> Callable[..., Any]:
+        method = getattr(store, name)
+
+        def call(*values: Any) -> Any:
+            calls[name] += 1
+            return method(*values)
+
+        return call
+
+    for name in ("_rows", "_write"):
+        monkeypatch.setattr(store, name, counted(name))
+    noted = []
+    for minute in range(2, 9):
+        note_unreachable(store, Instant(T0 + minute * MINUTE))
+        noted.append(dict(calls))
+        calls.clear()
+    assert noted == [{"_rows": 3, "_write": 1}] * 5 + [{"_rows": 3}] * 2
+    incidents = store.incidents(None, 5_000)
+    assert sorted(each.owner for each in incidents) == sorted(owners)
+    assert {(each.name, each.number) for each in incidents} == {(f"of {T0}", 1)}, "what has waited longest, once"

@@ -4,7 +4,7 @@ store."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from typing import Final, Protocol
@@ -350,6 +350,10 @@ class Incidents(Protocol):
     def tell_incidents(self, now: Instant) -> int:
         """* End the incidents that are over, and create the messages that owners are to get now, one for each owner;
         return their number."""
+
+    def note_unreachable(self, labels: Mapping[str, str], before: Instant, now: Instant) -> None:
+        """* Note what has waited longest in each of some lanes, of each owner, if it was due before an instant: no
+        worker has the label of the lane. A bounded number at a time; the rest is noted by the next calls."""
 
     def deleted_schedules(self, owner: str, since: Instant, limit: int) -> list[Schedule]:
         """Return what is left of the schedules that an owner deleted since an instant and can restore, the latest

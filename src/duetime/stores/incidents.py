@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
-from duetime.engine.model import Schedule, ScheduleId, Trouble, WorkerId
+from duetime.engine.model import Definition, Schedule, ScheduleId, Trouble, WorkerId
 from duetime.engine.policy.bulk import begin_all
 from duetime.engine.policy.follow_ups import NO_PAYLOAD, Messenger, drafts_of
 from duetime.engine.policy.incidents import (
@@ -21,6 +21,7 @@ from duetime.engine.policy.incidents import (
     IncidentRow,
     describe,
     next_due,
+    note_label,
     to_tell,
 )
 from duetime.engine.policy.options import ALERTS, AlertMode, policy_for_ending
@@ -32,6 +33,7 @@ from duetime.engine.policy.rows import (
     MemoryWrite,
     OwnerMessage,
     Tombstone,
+    Writes,
 )
 from duetime.engine.store_interfaces import Incidents
 from duetime.stores.records import RecordsMixin
@@ -46,6 +48,8 @@ _IS_OPEN: Final = """p.state NOT IN ('cancelled', 'deleted') AND NOT CASE WHEN i
   ELSE p.failures = 0 AND COALESCE(p.last_status, '') = 'completed' AND COALESCE(p.last_run, 0) >= i.last END
 AND COALESCE(r.status, '') NOT IN ('pending', 'queued', 'running', 'waiting')"""
 """A worker ends the others soon: see `incidents_over`. While the run is tried again, nobody needs to do anything."""
+MOST_NOTED: Final = 200
+"""Maximum number of incidents of work without a worker that one transaction notes."""
 _MARKED: Final = {None: "", True: " AND i.resolved IS NOT NULL", False: " AND i.resolved IS NULL"}
 
 
@@ -154,6 +158,19 @@ class IncidentsMixin(RecordsMixin, Incidents):
             topic = ALERTS if self.messenger is None else self.messenger.topic_of_alerts(each.tags)
             by_topic.setdefault(topic, []).append(each)
         return [describe(group, now)._replace(topic=topic) for topic, group in by_topic.items()]
+
+    def note_unreachable(self, labels: Mapping[str, str], before: Instant, now: Instant) -> None:
+        values = self._texts(list(labels)), before, MOST_NOTED
+        if not self._named("unreachable", *values):
+            return
+        with self._write() as tx:
+            tx.lock_alerts()  # another process notes the same
+            rows = {row[1]: row for row in tx.rows("unreachable", *values)}  # a schedule may be in two lanes
+            writes = Writes()
+            for lane, *row in rows.values():
+                note_label(writes, Definition._make(row), labels[lane])
+            apply_further(tx, writes.further, now)
+        self._announce(soon=False)
 
     def deleted_schedules(self, owner: str, since: Instant, limit: int) -> list[Schedule]:
         return [schedule_of(row) for row in self._named("deleted_schedules", owner, since, limit)]

@@ -35,6 +35,10 @@ class NamedQueries(ABC):
     def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Run a read with `?` for parameters, and return its rows."""
 
+    @abstractmethod
+    def _texts(self, values: Sequence[str]) -> str:
+        """Encode several texts as one query parameter."""
+
     def _named(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
         return self._rows(self._sql[name], values)
 
@@ -43,10 +47,6 @@ class ReadsMixin(NamedQueries):
     _clock: Clock
     _recent_workers: tuple[list[WorkerRow], float | None]
     _unpaused: dict[str, float]
-
-    @abstractmethod
-    def _texts(self, values: Sequence[str]) -> str:
-        """Encode several texts as one query parameter."""
 
     def spent(self, owner: str, since: Instant) -> list[tuple[Instant, str, Used]]:
         return [(row[0], row[1], Used._make(row[2:])) for row in self._named("spent_since", owner, since)]

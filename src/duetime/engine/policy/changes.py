@@ -24,7 +24,6 @@ from duetime.engine.model import (
     RunStatus,
     Schedule,
     ScheduleState,
-    Trouble,
     is_busy,
 )
 from duetime.engine.policy.catch_up import next_instant
@@ -32,7 +31,6 @@ from duetime.engine.policy.decision import Change, Decision, as_stored, changed,
 from duetime.engine.policy.finish import HeldRun, end_pause, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.gates import GateGift, reset_gate
-from duetime.engine.policy.incidents import note
 from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
 from duetime.engine.policy.pauses import account, enqueue, pause, resume, resume_entry
 from duetime.engine.policy.restore import restore
@@ -359,14 +357,6 @@ def mark_incident(change: Change, incident: int, *, undo: bool = False) -> Decis
     """Resolve an incident: it causes no reminder until it is over. `undo` reopens it."""
     schedule = change.schedule.definition.id
     return Writes(further=(IncidentMark(schedule, RunId(0), incident, undo, change.actor),)), None
-
-
-def note_label(change: Change, label: str) -> Decision[None]:
-    """Note that a schedule waits, because no worker has the label that it needs."""
-    writes, definition = Writes(), change.schedule.definition
-    text = f"No worker that is running has the label {label}; start one with --label {label}."
-    note(writes, definition, policy_for_ending(definition.policy), Trouble.UNTAKEN, text)
-    return writes, None
 
 
 def replace_input(change: Change, run: Run, payload: str) -> Decision[Run]:

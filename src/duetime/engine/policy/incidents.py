@@ -12,7 +12,7 @@ from typing import Final
 from duetime.engine.clock import DAY, MINUTE, Instant
 from duetime.engine.model import Definition, Run, RunId, ScheduleId, Trouble
 from duetime.engine.policy.follow_ups import shown_tags
-from duetime.engine.policy.options import ALERTS, AlertMode, NotifyOn, Policy, tags_of
+from duetime.engine.policy.options import ALERTS, AlertMode, NotifyOn, Policy, policy_for_ending, tags_of
 from duetime.engine.policy.rows import IncidentEvent, OwnerMessage, Writes
 from duetime.engine.value_class import NamedTuple, pattern
 
@@ -113,6 +113,12 @@ def note(
         AlertMode.OFF if is_told else policy.alert,
     )
     writes.further += (event,)
+
+
+def note_label(writes: Writes, definition: Definition, label: str) -> None:
+    """Note that a schedule waits, because no worker has the label that it needs."""
+    text = f"No worker that is running has the label {label}; start one with --label {label}."
+    note(writes, definition, policy_for_ending(definition.policy), Trouble.UNTAKEN, text)
 
 
 def to_tell(incidents: Sequence[IncidentRow], now: Instant) -> list[IncidentRow]:

@@ -177,6 +177,23 @@ SELECT d.* FROM owners o CROSS JOIN LATERAL (
 WHERE o.owner IS NOT NULL AND (o.lane, o.owner) NOT IN (
   SELECT t.value ->> 0, t.value ->> 1 FROM jsonb_array_elements(?::jsonb) AS t (value))
 
+-- name: unreachable
+-- The first entry of each owner in some lanes, unless it was noted that it waits. From owner to owner, as above.
+WITH RECURSIVE owners (lane, owner) AS (
+  SELECT given.lane, (SELECT min(e.owner) FROM due e WHERE e.lane = given.lane) FROM unnest(?::text[]) AS given (lane)
+  UNION ALL
+  SELECT o.lane, (SELECT min(e.owner) FROM due e WHERE e.lane = o.lane AND e.owner > o.owner)
+  FROM owners o WHERE o.owner IS NOT NULL
+)
+SELECT o.lane, s.* FROM owners o CROSS JOIN LATERAL (
+  SELECT e.schedule FROM due e
+  WHERE e.lane = o.lane AND e.owner = o.owner AND e.at <= ? ORDER BY e.at, e.schedule, e.run LIMIT 1
+) d JOIN schedules s ON s.id = d.schedule
+WHERE o.owner IS NOT NULL AND (
+  SELECT 1 FROM incidents i
+  WHERE i.schedule = d.schedule AND i.recovered IS NULL AND i.trouble = 'untaken' AND i.run IS NULL LIMIT 1) IS NULL
+LIMIT ?
+
 -- name: usages
 SELECT owner, runs FROM usage WHERE owner = ANY (?::text[]) AND hour = ?
 

@@ -120,6 +120,21 @@ CROSS JOIN due d ON (d.lane, d.at, d.schedule, d.run) = (
 )
 WHERE o.owner IS NOT NULL AND (o.lane, o.owner) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(?3))
 
+-- name: unreachable
+-- The first entry of each owner in some lanes, unless it was noted that it waits. From owner to owner, as above.
+WITH RECURSIVE owners (lane, owner) AS (
+  SELECT value, (SELECT min(owner) FROM due WHERE lane = value) FROM json_each(?1)
+  UNION ALL
+  SELECT lane, (SELECT min(due.owner) FROM due WHERE due.lane = owners.lane AND due.owner > owners.owner)
+  FROM owners WHERE owner IS NOT NULL
+)
+SELECT o.lane, s.* FROM owners o CROSS JOIN schedules s ON s.id = (
+  SELECT schedule FROM due WHERE lane = o.lane AND owner = o.owner AND at <= ?2 ORDER BY at, schedule, run LIMIT 1)
+WHERE o.owner IS NOT NULL AND NOT EXISTS (
+  SELECT 1 FROM incidents i
+  WHERE i.schedule = s.id AND i.recovered IS NULL AND i.trouble = 'untaken' AND i.run IS NULL)
+LIMIT ?3
+
 -- name: usages
 SELECT u.owner, u.runs FROM json_each(?) given CROSS JOIN usage u ON u.owner = given.value AND u.hour = ?
 
