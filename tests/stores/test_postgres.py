@@ -34,7 +34,7 @@ from tests.support.workers import CLOCK, eventually
 
 pytestmark = pytest.mark.postgres
 
-OF_WORKERS = ("earliest", "earliest_but", "other_owners", "usages", "starts_at")
+OF_WORKERS = ("earliest", "earliest_but", "unreachable", "other_owners", "usages", "starts_at")
 """What workers read without a transaction."""
 
 
@@ -221,16 +221,55 @@ def test_a_session_that_is_ended_by_the_server_loses_its_transaction(store: Post
     assert store.search(ScheduleQuery()).total == 2
 
 
-@pytest.mark.later
-def test_a_process_that_is_stopped_in_mid_transaction_does_not_keep_its_locks(store: PostgresStore) -> None:
+def test_the_server_ends_a_transaction_that_is_idle(store: PostgresStore) -> None:
     schedule = create_one(store, once())
-    with pytest.raises(StoreUnavailable), store._write() as tx:
+    with pytest.raises(StoreUnavailable, match="connection was lost"), store._write() as tx:
         tx._db.execute("SET idle_in_transaction_session_timeout = 20")
         assert tx.lock_schedule(schedule) is not None
         # Waits for the lock, which comes free only because the server ends the idle transaction.
         store.change(schedule, T0, changes.pause)
         tx.run(RunId(1))
     store.change(schedule, T0, changes.resume)
+
+
+STOPPED = """
+import os, signal, sys
+import psycopg
+from duetime.stores.postgres import connections
+from duetime.stores.postgres.store import PostgresStore
+from duetime.stores.postgres.transaction import SQL
+
+connections.WRITER_SETTINGS["idle_in_transaction_session_timeout"] = "200ms"
+url, schedule, place = sys.argv[1:]
+send = psycopg.Cursor.execute
+
+def execute(cursor, statement, *values, **options):
+    send(cursor, statement, *values, **options)
+    if place == "amid" and statement == SQL["lock_progress"]:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return cursor
+
+psycopg.Cursor.execute = execute
+with PostgresStore(url)._write() as tx:
+    tx.lock_schedule(int(schedule))
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+@pytest.mark.parametrize("place", ["amid", "between"])
+def test_a_process_that_is_stopped_in_a_transaction_does_not_keep_its_locks(
+    store: PostgresStore, clean_postgres_url: str, place: str
+) -> None:
+    """It is stopped between two bursts of statements, or after the first statement of a burst."""
+    schedule = create_one(store, once())
+    child = subprocess.Popen([sys.executable, "-c", STOPPED, clean_postgres_url, str(schedule), place])
+    try:
+        _, status = os.waitpid(child.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        store.change(schedule, T0, changes.pause)
+    finally:
+        child.kill()
+        child.wait()
 
 
 def test_no_message_shows_the_password(private_postgres: PostgresServer) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from typing import Any
 
 from duetime.engine.clock import Instant
@@ -17,7 +17,7 @@ from duetime.engine.store import Beat, ClaimRequest, QueuePosition
 from duetime.stores.byte_limits import MAX_TOTAL_AGE, size_of
 from duetime.stores.create import CreateRequest, counted_between
 from duetime.stores.postgres.arrays import arrays, columns, numbers, texts
-from duetime.stores.postgres.connections import Connection, Cursor
+from duetime.stores.postgres.connections import Connection, Cursor, psycopg
 from duetime.stores.search import load_queries
 from duetime.stores.transaction import (
     DEFINITION,
@@ -94,11 +94,27 @@ _RUN_COLUMNS = {
 """The columns that few runs use, with the types of their values and of the run: see `policy.rows.RunColumn`."""
 
 
+class Burst(psycopg.Pipeline):
+    """Sends all statements together when it is left, and a sync last.
+
+    The driver would send each of them as soon as it is executed, and a flush after the sync. Both stop the clock by
+    which the server ends an idle transaction: a process that was suspended there would keep its locks."""
+
+    def _communicate_gen(self) -> Generator[Any, Any, None]:
+        yield from ()
+
+    def _fetch_gen(self, *, flush: bool) -> Generator[Any, Any, None]:
+        while self.command_queue:
+            self.command_queue.popleft()()
+        yield from psycopg.generators.send(self.pgconn)
+        yield from super()._fetch_gen(flush=False)
+
+
 class PostgresTransaction(Transaction):
     """Buffers statements until a result is needed, and then sends them in one burst: a single round trip.
 
-    Every burst ends with a sync. Between two bursts, the server sees an idle transaction and ends it after a timeout,
-    so that a process that was stopped there does not keep its locks.
+    Between two bursts, the server sees an idle transaction and ends it after a timeout, so that a process that was
+    stopped there does not keep its locks.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -118,8 +134,7 @@ class PostgresTransaction(Transaction):
 
     def _burst(self) -> None:
         waiting, self._waiting = self._waiting, []
-        # Always leave the pipeline through its exit: `sync` and `commit` may wait for results of statements not fully
-        # sent.
+        self._db._pipeline = Burst(self._db)
         with self._db.pipeline():
             for cursor, statement, values in waiting:
                 cursor.execute(statement, values or None, prepare=bool(values))
