@@ -13,8 +13,8 @@ from duetime.engine.model import LOCAL
 from duetime.engine.outcome import Completed, Returned
 from duetime.kinds import load_specs
 from duetime.kinds.notifications.delivery import (
+    Deliverer,
     Destinations,
-    InboxDeliverer,
     NamedChannel,
     OutgoingMessage,
     ServerDelivery,
@@ -105,7 +105,7 @@ SERVER = Destinations("phone", True, {"phone": NamedChannel("https", ("local",))
     ],
 )
 def test_a_message_that_only_the_server_can_deliver_waits_for_it(topic: str, owner: str, channel: str) -> None:
-    delivery = ServerDelivery(InboxDeliverer(), SERVER)
+    delivery = ServerDelivery(Deliverer(), SERVER)
     assert delivery.channel_of(topic, owner) == channel
     outcome = delivery.deliver(OutgoingMessage("msg_1", topic, {"message": "Tea"}, 5.0, owner))
     if channel == "inbox":

@@ -13,7 +13,7 @@ from duetime.engine.clock import SystemClock
 from duetime.engine.policy.options import ALERTS
 from duetime.kinds.notifications.build import delivery_of
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
-from duetime.kinds.notifications.delivery import InboxDeliverer, destinations_of
+from duetime.kinds.notifications.delivery import Deliverer, destinations_of
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from tests.support.channels import delivery, outgoing, told
 from tests.support.ntfy import NtfyReceiver
@@ -102,7 +102,7 @@ def test_a_topic_of_alerts_that_the_server_would_refuse_is_a_problem(alerts: str
 
 
 def test_with_nothing_set_up_there_is_only_the_inbox() -> None:
-    assert isinstance(delivery_of(Settings(), SystemClock()), InboxDeliverer)
+    assert type(delivery_of(Settings(), SystemClock())) is Deliverer
 
 
 def test_a_worker_says_at_its_start_what_is_wrong(caplog: pytest.LogCaptureFixture) -> None:

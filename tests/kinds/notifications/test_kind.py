@@ -18,7 +18,7 @@ from duetime.engine.policy.options import is_topic
 from duetime.engine.policy.rows import Draft, begin, new_run
 from duetime.engine.redaction import without_secrets
 from duetime.engine.validation import NewSchedule
-from duetime.kinds.notifications.delivery import InboxDeliverer, OutgoingMessage
+from duetime.kinds.notifications.delivery import Deliverer, OutgoingMessage
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.settings import NotificationSettings, Settings
 from duetime.testing import Simulation
@@ -162,7 +162,7 @@ def test_without_a_channel_it_arrives_in_the_inbox(kind: NotificationKind) -> No
 # -- how it is delivered ------------------------------------------------------------------------------------------
 
 
-class Recorder(InboxDeliverer):
+class Recorder(Deliverer):
     """Takes what it is given and says what it was told to."""
 
     def __init__(self, outcome: Outcome) -> None:

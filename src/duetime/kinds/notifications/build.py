@@ -14,7 +14,6 @@ from duetime.engine.store import ScheduleQuery
 from duetime.kinds.notifications.delivery import (
     Deliverer,
     Destinations,
-    InboxDeliverer,
     ServerDelivery,
     destinations_of,
     read_destinations,
@@ -71,7 +70,7 @@ def delivery_of(settings: Settings, clock: Clock) -> Deliverer:
     """Return the delivery of messages. If nothing is set up, nothing has to be imported."""
     section = settings.notifications
     if not section.server and not settings.channels:
-        return InboxDeliverer()
+        return Deliverer()
     from duetime.kinds.notifications.channels.ntfy import NtfyServer
     from duetime.kinds.notifications.channels.router import ChannelRouter
 

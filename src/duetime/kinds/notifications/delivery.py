@@ -147,7 +147,8 @@ class OutgoingMessage(NamedTuple):
 
 
 class Deliverer:
-    """Delivers messages. This class delivers all of them to the built-in inbox; `channels.router` has the other one."""
+    """Delivers messages. This class delivers all of them to the built-in inbox: once it is recorded, a message has
+    arrived, and `duetime inbox` shows it. `channels.router` has the other one."""
 
     def deliver(self, outgoing: OutgoingMessage) -> Outcome:
         """Make one attempt, in a thread of the pool. Completed means that the receiver accepted the message; its result
@@ -170,10 +171,6 @@ class Deliverer:
 
     def close(self) -> None:
         """Close connections. The inbox has none, because it is the store."""
-
-
-class InboxDeliverer(Deliverer):
-    """Accepts every message: once it is recorded, a message has arrived, and `duetime inbox` shows it."""
 
 
 def _payload(message: OwnerMessage) -> dict[str, Any]:

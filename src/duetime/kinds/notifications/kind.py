@@ -25,7 +25,6 @@ from duetime.kinds.notifications.delivery import (
     NTFY,
     Deliverer,
     Destinations,
-    InboxDeliverer,
     OutgoingMessage,
 )
 from duetime.kinds.notifications.local import SILENT_WARNING
@@ -67,7 +66,7 @@ class NotificationKind(KindHooks):
         """`make_service` returns the service that keeps notifications, here or elsewhere; it is called on first use.
         `differing` are the settings of this process that differ from `places`."""
         self.places, self._differing = places, differing
-        self.delivery = delivery or InboxDeliverer()
+        self.delivery = delivery or Deliverer()
         self._make_service = make_service
 
     @cached_property

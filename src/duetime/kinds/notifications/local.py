@@ -16,7 +16,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import OnceTrigger
 from duetime.engine.validation import NewSchedule
-from duetime.kinds.notifications.delivery import NO_DESTINATIONS, Deliverer, Destinations, InboxDeliverer
+from duetime.kinds.notifications.delivery import NO_DESTINATIONS, Deliverer, Destinations
 from duetime.kinds.notifications.result import as_result
 from duetime.kinds.notifications.service import KIND, PATIENCE, Notification, Sent, in_order
 from duetime.service.operations.declaration import Answer
@@ -97,7 +97,7 @@ class LocalNotifications:
     ) -> None:
         """`delivery` knows where the messages of a topic go; `places` describes what is set up for an owner."""
         self._scheduler = scheduler
-        self._delivery = delivery or InboxDeliverer()
+        self._delivery = delivery or Deliverer()
         self._places = places
         self._patience = patience
         self._topics: set[tuple[str, str]] = set()  # owners and their topics that are known to be in use

@@ -14,7 +14,7 @@ from duetime.engine.policy.options import ALERTS, is_topic
 from duetime.kinds.notifications.channels.apprise import AppriseChannel
 from duetime.kinds.notifications.channels.ntfy import Ntfy, NtfyServer, address_of, problem_of, problem_of_topic
 from duetime.kinds.notifications.channels.webhook import HttpChannel
-from duetime.kinds.notifications.delivery import NTFY, Deliverer, InboxDeliverer, OutgoingMessage
+from duetime.kinds.notifications.delivery import NTFY, Deliverer, OutgoingMessage
 from duetime.net.client import Http
 from duetime.net.host_limits import Hosts
 from duetime.settings.sections import INBOX, ChannelSettings
@@ -79,11 +79,11 @@ class ChannelRouter(Deliverer):
     def _is_there(self, channel: str, owner: str) -> bool:
         return channel in self._channels and is_open_to(self._owners[channel], owner)
 
-    def _chosen(self, topic: str, owner: str) -> tuple[str, Channel | InboxDeliverer]:
+    def _chosen(self, topic: str, owner: str) -> tuple[str, Channel | Deliverer]:
         """Return the name of the channel, and the channel."""
         if self._is_there(topic, owner):
             return topic, self._channels[topic]
-        return (INBOX, InboxDeliverer()) if topic == INBOX or self._ntfy is None else (NTFY, self._ntfy)
+        return (INBOX, Deliverer()) if topic == INBOX or self._ntfy is None else (NTFY, self._ntfy)
 
     def channel_of(self, topic: str, owner: str = LOCAL) -> str:
         name, _ = self._chosen(self._real_topic(topic, owner), owner)
