@@ -67,13 +67,9 @@ class Queries:
     ) -> Schedule | None:
         """Return a schedule or None. Another owner's schedule looks exactly like one that does not exist. With
         `deleted`, return what is left of a deleted one too."""
-        schedule = self._by_public_id(public_id)
-        if schedule is None or (schedule.progress.state == ScheduleState.DELETED and not deleted):
-            return None
-        definition = schedule.definition
-        if kind is not None and definition.kind != kind:
-            return None
-        return schedule if caller.sees(definition.owner, definition.kind) else None
+        schedule = self.store.find(public_id) if could_be_an_id(public_id) else None
+        schedule = _visible(schedule, caller, deleted=deleted)
+        return None if schedule is None or kind not in (None, schedule.definition.kind) else schedule
 
     def check_scopes(self, caller: Caller, action: str, *definitions: Definition) -> None:
         """Raise OutOfScope if the caller's token must not do this, or not with one of these schedules."""
@@ -104,9 +100,6 @@ class Queries:
     def own_input(self, run: Run) -> RunInput:
         """Return the input of a run that was started with its own input, and who started it."""
         return self.store.run_input(run.id) if run.cause == Cause.MANUAL else RunInput()
-
-    def _by_public_id(self, public_id: str) -> Schedule | None:
-        return self.store.find(public_id) if could_be_an_id(public_id) else None
 
     def search(self, caller: Caller, query: ScheduleQuery) -> Page[Schedule]:
         return self.store.search(seen_by(caller, query, PAGE_BYTES))
@@ -177,10 +170,8 @@ class Queries:
 
     def number_of(self, caller: Caller, public_id: str) -> ScheduleId | None:
         """Return the internal id of a schedule, even if it was deleted; None if it is another owner's."""
-        schedule = self._by_public_id(public_id)
-        if schedule is None or not caller.sees(schedule.definition.owner, schedule.definition.kind):
-            return None
-        return schedule.definition.id
+        schedule = self.find(caller, public_id, deleted=True)
+        return None if schedule is None else schedule.definition.id
 
     def run(self, caller: Caller, run_id: int) -> Run | None:
         run = self.store.run(RunId(run_id)) if 0 < run_id < 2**63 else None

@@ -316,9 +316,7 @@ def redacted_outcome(outcome: AnyOutcome, payload: str) -> AnyOutcome:
         result = None if outcome.result is None else _redact_result(outcome.result, credentials)
         trace = None if outcome.traceback is None else stored_traceback(_redact(outcome.traceback, credentials))
         return replace(outcome, error=redact(outcome.error), result=result, traceback=trace)
-    if isinstance(outcome, Cancelled):
-        return replace(outcome, reason=redact(outcome.reason))
-    if isinstance(outcome, Skipped):
+    if isinstance(outcome, Cancelled | Skipped):
         return replace(outcome, reason=redact(outcome.reason))
     alert = outcome.alert
     if alert is not None:
