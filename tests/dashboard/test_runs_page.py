@@ -195,3 +195,21 @@ def test_selected_runs(served: Site) -> None:
     refused = browser.send("/runs", [("run", str(runs["tidy"][0])), ("action", "retry")])
     assert "Nothing was requeued. Not requeued: 1 run:" in browser.follow(refused)
     assert signed_in_as(served, "other").send("/runs", [("run", str(one)), ("action", "stop")]).status == 404
+
+
+def test_runs_of_a_deleted_schedule_say_so_and_are_not_retried(served: Site) -> None:
+    runs = filled(served, "remover")
+    browser = signed_in_as(served, "remover")
+    one = runs["import"][0]
+    [schedule] = served.room.store.search(ScheduleQuery(owner="remover", text="import")).items
+    assert "deleted" not in words(ask(browser)) + browser.text("/dead-letters") + browser.text("/")
+    browser.send(f"/schedules/{schedule.definition.public_id}/delete", {})
+    page = ask(browser)
+    assert set(re.findall(r"(\w+) j\d+ deleted", words(page))) == {"import"}
+    assert f"/runs/{one}/retry" not in page.body.decode() and f"/runs/{runs['export'][0]}/retry" in page.body.decode()
+    letters = browser.get("/dead-letters")
+    assert re.findall(r"(\w+) j\d+ deleted", words(letters)) == ["import"]
+    assert "Retry 2 runs of import" not in letters.body.decode() and "Retry 2 runs of export" in letters.body.decode()
+    assert "import" in browser.text("/") and "deleted" in browser.text("/")
+    listed = {each["run_id"]: each["schedule_deleted"] for each in browser.get("/api/v1/runs").json["runs"]}
+    assert [listed[one], listed[runs["export"][0]]] == [True, False]

@@ -248,6 +248,8 @@ def test_ids_by_which_people_call_them(store: BaseStore, hand: Hand) -> None:
     store.change(gone, T0, changes.delete)
     assert store.public_ids([kept, gone, kept]) == {kept: f"job_{kept}", gone: f"job_{gone}"}
     assert store.public_ids([]) == {}
+    assert store.undeleted([kept, gone, kept, ScheduleId(999)]) == {kept}
+    assert store.undeleted([]) == set()
 
 
 def test_the_schema_is_the_one_that_this_code_knows(store: BaseStore) -> None:

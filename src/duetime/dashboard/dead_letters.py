@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -64,7 +66,7 @@ def dead_letters_page(request: PageRequest) -> Response:
     page = whole_number(chosen.parameters["page"], 6) or 1
     return request.render(
         "dead_letters.html",
-        problems=[_problem(request, each) for each in groups[(page - 1) * GROUPS : page * GROUPS]],
+        problems=_problems(request, groups[(page - 1) * GROUPS : page * GROUPS]),
         first_page=chosen.address(page=None) if page > 1 else None,
         next_page=chosen.address(page=str(page + 1)) if len(groups) > page * GROUPS else None,
         number=len(runs),
@@ -79,11 +81,13 @@ def dead_letters_page(request: PageRequest) -> Response:
     )
 
 
-def _problem(request: PageRequest, each: DeadLetterGroup) -> DeadLetterProblem:
-    shapes = run_views(request.reader, each.runs[:RUNS], brief=True)
-    first, last = ended_at(each.runs[-1]), ended_at(each.latest)
-    views = instant_view(first, request.zone), instant_view(last, request.zone)
-    return DeadLetterProblem(each.key, shapes[0], len(each.runs), *views, shapes)
+def _problems(request: PageRequest, groups: Sequence[DeadLetterGroup]) -> Iterator[DeadLetterProblem]:
+    shapes = iter(run_views(request.reader, [run for each in groups for run in each.runs[:RUNS]], brief=True))
+    for each in groups:
+        first, last = ended_at(each.runs[-1]), ended_at(each.latest)
+        views = instant_view(first, request.zone), instant_view(last, request.zone)
+        rows = list(islice(shapes, len(each.runs[:RUNS])))
+        yield DeadLetterProblem(each.key, rows[0], len(each.runs), *views, rows)
 
 
 def change_dead_letters(request: PageRequest, form: Form) -> Response:

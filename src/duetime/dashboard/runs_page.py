@@ -90,7 +90,7 @@ def _actions(numbers: Mapping[str, int], status: str) -> list[RunAction]:
 def _rows(request: PageRequest, runs: Sequence[Run]) -> list[View]:
     shapes = run_views(request.reader, runs, brief=True)
     for run, shape in zip(runs, shapes, strict=True):
-        shape["may"] = actions_of(run)
+        shape["may"] = [each for each in actions_of(run) if each != "retry" or not shape["schedule_deleted"]]
     return shapes
 
 

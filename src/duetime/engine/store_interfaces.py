@@ -250,6 +250,9 @@ class Figures(Protocol):
     def public_ids(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, str]:
         """Return the public ids of schedules, including deleted ones as long as their runs are kept."""
 
+    def undeleted(self, schedules: Sequence[ScheduleId]) -> set[ScheduleId]:
+        """Return those of these schedules that are stored and were not deleted."""
+
     def traces(self, schedules: Sequence[ScheduleId], each: int) -> list[Trace]:
         """Return the latest runs of each of at most a few hundred schedules, the latest first, in one query."""
 

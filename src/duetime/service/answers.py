@@ -224,6 +224,8 @@ class Run(Value):
     """For such a range: how many occurrences it has."""
     at_least: bool | None = None
     """Whether there are more occurrences than were counted."""
+    schedule_deleted: bool = False
+    """Whether its schedule was deleted, so that it cannot be retried; events leave it out."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)

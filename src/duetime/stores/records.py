@@ -37,7 +37,7 @@ from duetime.engine.store_interfaces import (
     Trace,
 )
 from duetime.stores.reads import NamedQueries
-from duetime.stores.search import LANES, LIVE, marks
+from duetime.stores.search import LANES, LIVE, NOT_DELETED, marks
 from duetime.stores.transaction import Transaction
 
 MAX_FORGOTTEN = 500
@@ -235,6 +235,11 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures, Hoo
         if not ids:
             return {}
         return dict(self._rows(f"SELECT id, public_id FROM schedules WHERE id IN ({marks(ids)})", ids))  # noqa: S608
+
+    def undeleted(self, schedules: Sequence[ScheduleId]) -> set[ScheduleId]:
+        ids = sorted(set(schedules)) or [ScheduleId(0)]
+        sql = f"SELECT s.id FROM schedules s WHERE s.id IN ({marks(ids)}) AND {NOT_DELETED}"  # noqa: S608
+        return {id for (id,) in self._rows(sql, ids)}
 
     def traces(self, schedules: Sequence[ScheduleId], each: int) -> list[Trace]:
         ids = sorted(set(schedules))

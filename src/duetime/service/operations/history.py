@@ -302,9 +302,13 @@ def show_run(call: Call, request: ShowRun) -> Answer[Run]:
 
 
 def run_views(call: Call, runs: Sequence[Run], *, brief: bool = False) -> list[View]:
-    """Return runs for programs. One query maps the schedules' internal numbers to the public ids that users know."""
-    ids = call.scheduler.store.public_ids([run.schedule for run in runs])
-    return [run_shape(run, ids, call.zone, brief=brief) for run in runs]
+    """Return runs for programs. One query maps the schedules' internal numbers to the public ids that users know, and
+    another one finds which of them were deleted."""
+    store, schedules = call.scheduler.store, [run.schedule for run in runs]
+    ids, present = store.public_ids(schedules), store.undeleted(schedules)
+    return [
+        run_shape(run, ids, call.zone, brief=brief) | {"schedule_deleted": run.schedule not in present} for run in runs
+    ]
 
 
 def outcomes(call: Call, runs: Sequence[Run], longest: int = LONGEST) -> list[View]:
