@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -22,11 +23,13 @@ from duetime.engine.model import RunId
 from duetime.engine.outcome import Completed
 from duetime.engine.policy import changes
 from duetime.engine.policy.record import Receipt
-from duetime.engine.store import ScheduleQuery
+from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.postgres.transaction import SQL
+from duetime.stores.run_search import run_count
 from duetime.stores.search import firing_page
 from tests.support.drafts import T0, every, once
+from tests.support.filling import OWNER, fill_runs
 from tests.support.hand import Hand, create, create_one, the_run
 from tests.support.invariants import checked_store, invariants
 from tests.support.postgres import PostgresServer
@@ -461,6 +464,16 @@ def test_what_is_over_is_looked_up_by_its_key_when_old_schedules_are_deleted(new
         plan = generic_plan(connection, "prune_schedules")
         connection.rollback()
     assert sum("progress_over" in line for line in plan) == 1, "the oldest are read along it, and nothing else"
+
+
+def test_the_runs_of_an_owner_are_counted_along_their_index(postgres_url: str) -> None:
+    """Of a table larger than a quarter of its memory, the server keeps nothing that it reads as a whole, and reads it
+    again for every page."""
+    fill_runs(postgres_url, 20_000, T0)
+    statement, values = run_count(RunQuery(owner=OWNER))
+    with closing(PostgresStore(postgres_url)) as store:
+        plan = "\n".join(row[0] for row in store._rows(f"EXPLAIN (ANALYZE, COSTS OFF) {statement}", values))
+    assert "Index Only Scan Backward using runs_owner on runs" in plan
 
 
 def generic_plan(connection: psycopg.Connection[Any], name: str) -> list[str]:

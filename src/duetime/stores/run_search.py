@@ -183,4 +183,6 @@ def run_counts(query: RunQuery) -> tuple[str, list[Any]]:
 
 def run_count(query: RunQuery) -> tuple[str, list[Any]]:
     where = run_filter(query)
-    return bounded_count(f"SELECT 1 FROM runs r{where.sql()}", where, query.count_to)  # noqa: S608
+    # In order, so that PostgreSQL reads the index of owners: of a large table, it keeps nothing that it reads whole.
+    order = " ORDER BY id DESC" if where.parts == ["owner = ?"] else ""
+    return bounded_count(f"SELECT 1 FROM runs r{where.sql()}{order}", where, query.count_to)  # noqa: S608
