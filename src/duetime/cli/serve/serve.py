@@ -9,22 +9,10 @@ import socket
 import sys
 from contextlib import closing, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from duetime.app import server_url, sign_in_link, tokens_for_command, tokens_of, web
-from duetime.cli.serve.demo import LOG, demo_settings
-from duetime.cli.serve.shutdown import log_to
-from duetime.cli.serve.worker import (
-    Labels,
-    Lease,
-    Live,
-    NoWait,
-    Quiet,
-    Threads,
-    Verbose,
-    build_when_reachable,
-    work_until_stopped,
-)
+from duetime.cli.serve.worker import WorkerCommandOptions, build_when_reachable, work_until_stopped
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.http import url_for
 from duetime.kinds.prompts.kind import PromptKind
@@ -32,10 +20,9 @@ from duetime.service.client_configs import ALL, CLIENTS, Reach, instructions, kn
 from duetime.service.errors import refuse
 from duetime.settings import Settings
 from duetime.settings.own_commands import header_command, stdio_command
-from duetime.settings.working_folder import leave_folder
 from duetime.terminal import output
-from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for
-from duetime.terminal.declarations import Exit, PlainCommand, ReadCommand, option, single
+from duetime.terminal.context import Db, Json, Tools, program, settings_for
+from duetime.terminal.declarations import PlainCommand, ReadCommand, bundled, option, single
 
 if TYPE_CHECKING:
     from duetime.security.tokens import Tokens
@@ -52,68 +39,43 @@ duetime serve --port 0 --live --tasks my_tasks
 
 
 @commands.command(cls=PlainCommand, epilog=_SERVE_EXAMPLES)
+@bundled
 def serve(
     host: Annotated[str | None, option("--host ADDRESS", "Address to listen on; by default 127.0.0.1.")] = None,
     port: Annotated[
         int | None, option("--port", "Port to listen on; by default 8765. 0 picks a free port.", min=0, max=65535)
     ] = None,
-    db: Db = None,
-    tasks: Tasks = None,
     tools: Tools = None,
-    threads: Threads = None,
-    lease: Lease = None,
-    label: Labels = None,
     no_auth: Annotated[bool, option("--no-auth", "Require no access tokens; only on a loopback address.")] = False,
     print_config: Annotated[
         str | None, option("--print-config CLIENT", "Print the configuration for an agent client, or for all of them.")
     ] = None,
-    live: Live = False,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
-    no_wait: NoWait = False,
     no_link: Annotated[bool, option("--no-link", "Don't print the sign-in link.")] = False,
-    demo: Annotated[bool, option("--demo", "Run sample tasks in a separate SQLite file, and show them live.")] = False,
-    json_: Json = False,
-) -> None:
+    *,
+    options: WorkerCommandOptions,
+) -> int | None:
     """Run what is due, and serve the dashboard, the API and MCP. Ctrl-C waits for running work and stops; a second
     Ctrl-C stops at once."""
-    modules = tuple(tasks) if tasks else None
-    flags = {"host": host, "port": port, "db": db, "tasks": modules, "tools": tools, "threads": threads, "lease": lease}
-    settings = settings_for({**flags, "labels": tuple(label) if label else None})
-    if demo:
-        settings = demo_settings(settings, db)
+    settings = options.settings(host=host, port=port, tools=tools)
     if print_config is not None:
         _print_client_config(settings, print_config, no_auth)
-        return
-    if not demo and tasks is None:  # who names a task module means the current folder
-        settings = leave_folder(settings)
-    output_options = ServerOutput(link=not no_link, quiet=quiet, live=live, verbose=verbose, json=json_)
-    raise Exit(_listen_and_serve(settings, output_options, no_auth=no_auth, demo=demo, wait=not no_wait))
+        return None
+    return _listen_and_serve(options.leave_folder(settings), options, no_auth=no_auth, link=not no_link)
 
 
-class ServerOutput(NamedTuple):
-    """Parts of the output that the server prints."""
-
-    link: bool
-    quiet: bool
-    live: bool
-    verbose: bool
-    json: bool
-
-
-def _listen_and_serve(settings: Settings, shows: ServerOutput, *, no_auth: bool, demo: bool, wait: bool) -> int:
+def _listen_and_serve(settings: Settings, options: WorkerCommandOptions, *, no_auth: bool, link: bool) -> int:
     from duetime.http.connection_limits import connection_limits
     from duetime.http.server import HttpServer, listen, url_of
 
     with (
         listen(settings.host, settings.port, only_loopback=no_auth) as bound,
-        closing(build_when_reachable(settings, wait=wait)) as app,
+        closing(build_when_reachable(settings, wait=not options.no_wait)) as app,
     ):
         published = app.publish(url_of(bound))
         tokens = None if no_auth else tokens_of(settings, app.clock, app.store)
         if tokens is not None:
             tokens.local()  # create it before anybody is told to use it
-        log_to(LOG if demo else None, verbose=shows.verbose, live=shows.live)
+        options.start_logging()
         # The address is an accepted host name, unless it is a wildcard address.
         names = () if settings.host in ("0.0.0.0", "::", "") else (settings.host,)  # noqa: S104 - compared, not bound
         http = HttpServer(web(app, tokens, names), bound, connection_limits(settings))
@@ -121,30 +83,28 @@ def _listen_and_serve(settings: Settings, shows: ServerOutput, *, no_auth: bool,
             access = app.services.kind(PromptKind).access
             assert access is not None
             access.url = settings.url or f"{url_of(bound)}/mcp"  # clients may reach it by another name
-        introduce = partial(_introduce, bound, tokens, shows)
+        introduce = partial(_introduce, bound, tokens, options, link)
         try:
-            return work_until_stopped(
-                app, demo=demo, live=shows.live, quiet=shows.quiet, json_=shows.json, http=http, introduce=introduce
-            )
+            return work_until_stopped(app, options, http, introduce)
         finally:
             with suppress(DuetimeError):  # the store may be the reason why it stops
                 app.withdraw_address(published)
 
 
-def _introduce(bound: socket.socket, tokens: Tokens | None, shows: ServerOutput) -> None:
+def _introduce(bound: socket.socket, tokens: Tokens | None, options: WorkerCommandOptions, link: bool) -> None:
     from duetime.http.server import url_of
 
     url = url_of(bound)
-    if shows.json:
+    if options.json_:
         facts = {"url": f"{url}/mcp", "dashboard": f"{url}/", "health": f"{url}/healthz", "auth": tokens is not None}
         output.print_json_line({"event": "serving", **facts})
         return
     loopback = ipaddress.ip_address(bound.getsockname()[0]).is_loopback
     if not loopback:
         output.warn(["others reach this over plain HTTP: put a proxy with TLS before it, and its name into `hosts`"])
-    if shows.quiet:
+    if options.quiet:
         return
-    if tokens is None or not shows.link:
+    if tokens is None or not link:
         print(f"Dashboard: {url}/" + ("" if tokens is None else f"\n           ({program('open')} signs in)"))
     else:
         print(f"Dashboard: {sign_in_link(url, tokens)}\n           (this link signs in once, within 10 minutes)")

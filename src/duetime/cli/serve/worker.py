@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from duetime.app import App, build
@@ -28,24 +28,63 @@ from duetime.settings import Settings
 from duetime.settings.working_folder import leave_folder
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, program, settings_for
-from duetime.terminal.declarations import Exit, PlainCommand, option, single
+from duetime.terminal.declarations import PlainCommand, bundled, option, single
 from duetime.terminal.output import clean, coming, plural, span
 
 if TYPE_CHECKING:
     from duetime.engine.worker.threads import Engine
     from duetime.http.server import HttpServer
 
+
+@dataclass(frozen=True)
+class WorkerCommandOptions:
+    """The options that `duetime worker` and `duetime serve` have in common."""
+
+    db: Db = None
+    tasks: Tasks = None
+    threads: Annotated[int | None, option("--threads", "Maximum number of runs at the same time.", min=1, max=1000)] = (
+        None
+    )
+    lease: Annotated[
+        float | None, option("--lease", "Seconds without a heartbeat after which other workers take over.", min=1)
+    ] = None
+    label: Annotated[
+        list[str] | None, option("--label NAME", "Label of this worker, which runs tasks that need it. Repeatable.")
+    ] = None
+    live: Annotated[bool, option("--live", "Show every run as it happens.")] = False
+    verbose: Annotated[bool, option("--verbose", "Log the whole traceback of a failed run.")] = False
+    quiet: Annotated[bool, option("--quiet", "Print nothing but warnings and failures.")] = False
+    no_wait: Annotated[
+        bool, option("--no-wait", "Fail if the store cannot be reached at the start, instead of waiting for it.")
+    ] = False
+    demo: Annotated[bool, option("--demo", "Run sample tasks in a separate SQLite file, and show them live.")] = False
+    json_: Json = False
+
+    def settings(self, **further: object) -> Settings:
+        """Return the settings with these options, and with further ones of a command."""
+        lists = {name: tuple(each) if each else None for name, each in (("tasks", self.tasks), ("labels", self.label))}
+        settings = settings_for({"db": self.db, "threads": self.threads, "lease": self.lease, **lists, **further})
+        return demo_settings(settings, self.db) if self.demo else settings
+
+    def leave_folder(self, settings: Settings) -> Settings:
+        """Leave the current folder, unless the demo or a named task module is in it."""
+        return settings if self.demo or self.tasks is not None else leave_folder(settings)
+
+    def start_logging(self) -> None:
+        log_to(LOG if self.demo else None, verbose=self.verbose, live=self.live)
+
+
 # Messages at start and stop.
 
 
-def print_start(app: App, name: str, samples: list[Schedule], json_: bool, *, quiet: bool = False) -> None:
-    if quiet:
+def print_start(app: App, name: str, samples: list[Schedule], options: WorkerCommandOptions) -> None:
+    if options.quiet:
         return
     now, zone = app.clock.now(), app.scheduler.zone
     health = app.store.health(now)
     names = [task.name for task in app.registry]
     store = f"{health.details.get('engine', '')}, {health.details.get('file') or app.store.url}"
-    if json_:
+    if options.json_:
         facts = {"worker": name, "store": store, "schema": health.schema, "timezone": zone}
         counts = {"schedules": health.schedules, "due": health.due, "overdue": health.overdue}
         output.print_json_line({"event": "started", **facts, "tasks": names, **counts})
@@ -78,11 +117,11 @@ def _when(schedule: Schedule) -> str:
     return state if resting else reads_as(schedule.definition.trigger).split(" (")[0]
 
 
-def print_stop(stream: Stream | None, left: int, *, demo_db: str | None, json_: bool, quiet: bool = False) -> None:
-    if quiet:
+def print_stop(app: App, stream: Stream | None, left: int, options: WorkerCommandOptions) -> None:
+    if options.quiet:
         return
     counts = dict(stream.counts) if stream is not None else {}
-    if json_:
+    if options.json_:
         output.print_json_line({"event": "stopped", "runs": counts, "unrecorded": left})
         return
     if left:
@@ -91,8 +130,8 @@ def print_stop(stream: Stream | None, left: int, *, demo_db: str | None, json_: 
         print("Stopped; everything is recorded.")
     if stream is not None:
         print(stream.summary())
-    if demo_db is not None:
-        db = without_password(demo_db)
+    if options.demo:
+        db = without_password(app.settings.db)
         output.say(f"\nEverything is kept in {clean(db)}; traces of failures are in {LOG}. Try next:")
         for line in (("list", "--db", db), ("next", "0 9 * * 1-5"), ("doctor", "--db", db)):
             print(f"  {program(*line)}")
@@ -101,56 +140,27 @@ def print_stop(stream: Stream | None, left: int, *, demo_db: str | None, json_: 
         print(f"  {program(*add)}\n  {program(*again)}")
 
 
-Threads = Annotated[int | None, option("--threads", "Maximum number of runs at the same time.", min=1, max=1000)]
-Lease = Annotated[
-    float | None, option("--lease", "Seconds without a heartbeat after which other workers take over.", min=1)
-]
-Labels = Annotated[
-    list[str] | None, option("--label NAME", "Label of this worker, which runs tasks that need it. Repeatable.")
-]
-Live = Annotated[bool, option("--live", "Show every run as it happens.")]
-Verbose = Annotated[bool, option("--verbose", "Log the whole traceback of a failed run.")]
-NoWait = Annotated[
-    bool, option("--no-wait", "Fail if the store cannot be reached at the start, instead of waiting for it.")
-]
-Drain = Annotated[
-    bool, option("--drain", "When told to stop, wait for running work as long as it takes, not as `drain` says.")
-]
-Quiet = Annotated[bool, option("--quiet", "Print nothing but warnings and failures.")]
-
 _RETRY = 1.0
 """Seconds between two attempts to reach the store at the start."""
 commands = single()
 
 
 @commands.command(cls=PlainCommand)
+@bundled
 def worker(
-    tasks: Tasks = None,
-    db: Db = None,
-    threads: Threads = None,
-    lease: Lease = None,
-    label: Labels = None,
-    demo: Annotated[bool, option("--demo", "Run sample tasks in a separate SQLite file, and show them live.")] = False,
-    live: Live = False,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
-    no_wait: NoWait = False,
-    drain: Drain = False,
-    json_: Json = False,
-) -> None:
+    options: WorkerCommandOptions,
+    drain: Annotated[
+        bool, option("--drain", "When told to stop, wait for running work as long as it takes, not as `drain` says.")
+    ] = False,
+) -> int:
     """Run what is due, without a server. Ctrl-C or SIGTERM waits for running work and stops; a second one stops at
     once."""
-    flags = {"db": db, "tasks": tuple(tasks) if tasks else None, "threads": threads, "lease": lease}
-    settings = settings_for({**flags, "labels": tuple(label) if label else None})
-    if demo:
-        settings = demo_settings(settings, db)
-    elif tasks is None:  # who names a task module means the current folder
-        settings = leave_folder(settings)
+    settings = options.leave_folder(options.settings())
     if drain:
         settings = replace(settings, drain=threading.TIMEOUT_MAX)
-    with closing(build_when_reachable(settings, wait=not no_wait)) as app:
-        log_to(LOG if demo else None, verbose=verbose, live=live)
-        raise Exit(work_until_stopped(app, demo=demo, live=live, quiet=quiet, json_=json_))
+    with closing(build_when_reachable(settings, wait=not options.no_wait)) as app:
+        options.start_logging()
+        return work_until_stopped(app, options)
 
 
 def build_when_reachable(settings: Settings, *, wait: bool) -> App:
@@ -178,11 +188,7 @@ def relax_collector() -> None:
 
 def work_until_stopped(
     app: App,
-    *,
-    demo: bool,
-    live: bool = False,
-    quiet: bool = False,
-    json_: bool,
+    options: WorkerCommandOptions,
     http: HttpServer | None = None,
     introduce: Callable[[], None] = lambda: None,
 ) -> int:
@@ -198,9 +204,9 @@ def work_until_stopped(
                 engine.start()
                 http.start()
                 introduce()
-            print_start(app, engine.options.name, create_samples(app) if demo else [], json_, quiet=quiet)
-            if demo or live:
-                stream = Stream(app, json_=json_, bar=demo)
+            print_start(app, engine.options.name, create_samples(app) if options.demo else [], options)
+            if options.demo or options.live:
+                stream = Stream(app, json_=options.json_, bar=options.demo)
                 ending.callback(stream.close)
             if http is None:  # so that the stream shows runs from the first one on
                 engine.start()
@@ -209,7 +215,7 @@ def work_until_stopped(
                     break
                 if stream is not None:
                     stream.refresh()
-            left = drain_engine(engine, http, app.settings, stream, silent=json_ or quiet)
+            left = drain_engine(engine, http, app.settings, stream, silent=options.json_ or options.quiet)
         except StoppedAtOnce:
             leave_at_once(engine, stream)
         except BaseException:
@@ -218,7 +224,7 @@ def work_until_stopped(
     failure = engine.failure or (None if http is None else http.failure)
     if failure is not None:
         raise failure
-    print_stop(stream, left, demo_db=app.settings.db if demo else None, json_=json_, quiet=quiet)
+    print_stop(app, stream, left, options)
     return FAILED if left else OK
 
 
