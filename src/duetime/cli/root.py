@@ -14,7 +14,7 @@ from duetime.service.distribution import documentation, version
 from duetime.terminal import output
 from duetime.terminal.completion import COMPLETION, one_of
 from duetime.terminal.context import Json
-from duetime.terminal.declarations import CommandSet, ReadCommand, argument, single
+from duetime.terminal.declarations import CommandSet, argument, single
 from duetime.terminal.typer_ext import PlainGroup, Rows, typer_app
 
 
@@ -110,7 +110,7 @@ def command() -> Any:
 help_commands = single()
 
 
-@help_commands.command(cls=ReadCommand, epilog="duetime help\nduetime help job add")
+@help_commands.command(reads=True, epilog="duetime help\nduetime help job add")
 def show_help(
     names: Annotated[list[str] | None, argument("[COMMAND]", "The command, such as job add; otherwise all.")] = None,
     json_: Json = False,
@@ -140,7 +140,7 @@ _COMPLETION_SETUP = {
 completion_commands = single()
 
 
-@completion_commands.command(cls=ReadCommand, epilog="\n\n".join(_COMPLETION_SETUP.values()))
+@completion_commands.command(reads=True, epilog="\n\n".join(_COMPLETION_SETUP.values()))
 def print_completion(
     shell: Annotated[str, argument("SHELL", "bash, zsh or fish.", **one_of(*_COMPLETION_SETUP))], json_: Json = False
 ) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from duetime.engine.value_class import NamedTuple
 
@@ -57,33 +57,6 @@ def argument(metavar: str, help: str, **more: Any) -> Any:
     return Parameter((), metavar, help, more)
 
 
-class PlainCommand:
-    """A command that may change something, unless its declaration says otherwise with `ReadCommand`."""
-
-    reads_if: ClassVar[Mapping[str, Any] | None] = None
-    """The values of parameters with which it changes nothing; None if it always may."""
-    former: ClassVar[Mapping[str, str]] = {}
-    """Earlier names of options, each with the current one: they keep working, but the help does not show them."""
-
-
-class ReadCommand(PlainCommand):
-    """A command that changes nothing, so that it works where the settings of the current folder are ignored."""
-
-    reads_if: ClassVar[Mapping[str, Any] | None] = {}
-
-
-def reading_if(**values: Any) -> type[PlainCommand]:
-    """Return the declaration of a command that changes nothing if its parameters have these values."""
-    return type("PartlyReadCommand", (PlainCommand,), {"reads_if": values})
-
-
-def formerly(base: type[PlainCommand], **names: str) -> type[PlainCommand]:
-    """Return the declaration of a command some of whose options had other names: `formerly(ReadCommand,
-    count="limit")`."""
-    options = {f"--{old}": f"--{present}" for old, present in names.items()}
-    return type("RenamedCommand", (base,), {"former": options})
-
-
 _reads_only: ContextVar[bool] = ContextVar("reads_only", default=True)
 
 
@@ -93,9 +66,9 @@ def is_reading() -> bool:
 
 
 @contextmanager
-def running(command: PlainCommand | type[PlainCommand], values: Mapping[str, Any]) -> Iterator[None]:
-    """Let `is_reading` say whether this command changes nothing with these values."""
-    before = _reads_only.set(command.reads_if is not None and command.reads_if.items() <= values.items())
+def running(reads_if: Mapping[str, Any] | None, values: Mapping[str, Any]) -> Iterator[None]:
+    """Let `is_reading` say whether a command with these values changes nothing: if they include `reads_if`."""
+    before = _reads_only.set(reads_if is not None and reads_if.items() <= values.items())
     try:
         yield
     finally:
@@ -104,16 +77,19 @@ def running(command: PlainCommand | type[PlainCommand], values: Mapping[str, Any
 
 class DeclaredCommand(NamedTuple):
     function: Function
-    cls: type[PlainCommand]
     help: str | None
     epilog: str | None
     hidden: bool
+    reads_if: Mapping[str, Any] | None
+    """The values of parameters with which it changes nothing; None if it always may change something."""
+    former: Mapping[str, str]
+    """Earlier names of options, each with the current one: they keep working, but the help does not show them."""
 
     def parameters(self) -> Mapping[str, inspect.Parameter]:
         return inspect.signature(self.function, eval_str=True).parameters
 
     def call(self, values: Mapping[str, Any]) -> int | None:
-        with running(self.cls, values):
+        with running(self.reads_if, values):
             return self.function(**values)
 
     def read(self, line: Sequence[str]) -> dict[str, Any] | None:
@@ -129,7 +105,7 @@ class DeclaredCommand(NamedTuple):
         for word in words:
             if word.startswith("-"):
                 flag, equals, text = word.partition("=")
-                name = options.get(self.cls.former.get(flag, flag), "")
+                name = options.get(self.former.get(flag, flag), "")
                 if name and types[name][0] is bool and not equals:
                     values[name] = True
                     continue
@@ -179,16 +155,21 @@ class CommandSet:
         self,
         name: str | None = None,
         *,
-        cls: type[PlainCommand] = PlainCommand,
+        reads: bool = False,
+        reads_if: Mapping[str, Any] | None = None,
+        former: Mapping[str, str] | None = None,
         help: str | None = None,
         epilog: str | None = None,
         hidden: bool = False,
     ) -> Callable[[Function], Function]:
-        """Declare a command by its function, whose docstring is the help unless there is another."""
+        """Declare a command by its function, whose docstring is the help unless there is another. With `reads`, or with
+        the values of `reads_if`, it changes nothing, so that it works where the settings of the current folder are
+        ignored."""
 
         def declare(function: Function) -> Function:
             own_name = name or function.__name__.strip("_").replace("_", "-")
-            self.declared[own_name] = DeclaredCommand(function, cls, help, epilog, hidden)
+            reading = {} if reads else reads_if
+            self.declared[own_name] = DeclaredCommand(function, help, epilog, hidden, reading, former or {})
             return function
 
         return declare

@@ -8,14 +8,14 @@ import functools
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from duetime.service.text import first_sentence
-from duetime.terminal.declarations import CommandSet, DeclaredCommand, Function, PlainCommand, running, with_parameters
+from duetime.terminal.declarations import CommandSet, DeclaredCommand, Function, running, with_parameters
 
 _NAMES = {int: "a whole number", float: "a number"}
 
@@ -65,11 +65,14 @@ def _plain(params: list[Any]) -> list[Any]:
     return params
 
 
-class TypedCommand(PlainCommand, TyperCommand):
+class TypedCommand(TyperCommand):
     """A declared command, as Typer calls it."""
 
+    reads_if: ClassVar[Mapping[str, Any] | None] = None
+    former: ClassVar[Mapping[str, str]] = {}
+
     def invoke(self, ctx: Any) -> Any:
-        with running(self, ctx.params):
+        with running(self.reads_if, ctx.params):
             return super().invoke(ctx)
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -140,7 +143,7 @@ def typer_app(commands: CommandSet) -> typer.Typer:
         plain |= {"cls": cls, "no_args_is_help": True, "help": commands.summary, "epilog": commands.examples}
     app = typer.Typer(**plain)
     for name, each in commands.declared.items():
-        cls = type("Command", (TypedCommand,), {"reads_if": each.cls.reads_if, "former": each.cls.former})
+        cls = type("Command", (TypedCommand,), {"reads_if": each.reads_if, "former": each.former})
         app.command(name, cls=cls, help=each.help, epilog=each.epilog, hidden=each.hidden)(_typed(each))
     return app
 

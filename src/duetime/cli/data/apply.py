@@ -12,7 +12,7 @@ from duetime.service.operations.apply import FilePlan, apply
 from duetime.service.text import compact, plural
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, opened, print_done
-from duetime.terminal.declarations import PlainCommand, option, single
+from duetime.terminal.declarations import option, single
 from duetime.terminal.input import agreed
 from duetime.terminal.output import clean
 
@@ -31,7 +31,7 @@ duetime export --format toml -o schedules.toml
 """
 
 
-@commands.command("apply", cls=PlainCommand, epilog=_EXAMPLES)
+@commands.command("apply", epilog=_EXAMPLES)
 def apply_file(
     file: File,
     dry_run: Annotated[

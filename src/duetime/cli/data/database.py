@@ -19,7 +19,7 @@ from duetime.service.vocabulary import Run, names_limit, was_given_back
 from duetime.service.when import duration
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened, program, settings_for, store_file
-from duetime.terminal.declarations import Exit, PlainCommand, ReadCommand, argument, group, option, single
+from duetime.terminal.declarations import Exit, argument, group, option, single
 from duetime.terminal.output import clean, plural, span
 
 commands = group("Manage the store: its state, its schema and its history.")
@@ -30,7 +30,7 @@ def _store(db: str | None) -> closing[Store]:
     return closing(open_store(settings_for({"db": db}).path_of_db(), must_exist=True))
 
 
-@commands.command(cls=ReadCommand)
+@commands.command(reads=True)
 def status(db: Db = None, json_: Json = False) -> None:
     """Show what is in the store and whether its schema is up to date. The exit code is 1 if it is not. Nothing is
     changed."""
@@ -95,7 +95,7 @@ def _size(url: str) -> int | None:
     return sum(part.stat().st_size for part in parts if part.exists()) if parts else None
 
 
-@commands.command(cls=PlainCommand)
+@commands.command()
 def migrate(db: Db = None, json_: Json = False) -> None:
     """Bring the schema up to date, in one transaction. All commands do this automatically; this one reports it."""
     with _store(db) as store:
@@ -110,7 +110,7 @@ def migrate(db: Db = None, json_: Json = False) -> None:
     )
 
 
-@commands.command(cls=PlainCommand)
+@commands.command()
 def prune(
     older_than: Annotated[
         str | None, option("--older-than SPAN", "Age, such as 30d; by default that of the settings.")
@@ -135,7 +135,7 @@ def prune(
 backup_commands = single()
 
 
-@backup_commands.command(cls=PlainCommand, epilog="duetime backup copy.db")
+@backup_commands.command(epilog="duetime backup copy.db")
 def backup(
     target: Annotated[
         str | None, argument("[TARGET]", "New file, or a folder; by default the folder of the settings.")

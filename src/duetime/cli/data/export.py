@@ -27,7 +27,7 @@ from duetime.service.services import OPERATOR, pages_of
 from duetime.service.vocabulary import Schedule, ScheduleState, iso_local
 from duetime.terminal.completion import one_of
 from duetime.terminal.context import Application, Db, Json, Tasks, opened
-from duetime.terminal.declarations import PlainCommand, option, single
+from duetime.terminal.declarations import option, single
 from duetime.terminal.output import bar, clean, escaped, note, plural, progress, warn
 from duetime.terminal.schedules.read import PAGE
 
@@ -126,7 +126,7 @@ duetime export --ical --days 30 -o schedules.ics
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_EXAMPLES)
+@commands.command(epilog=_EXAMPLES)
 def export(
     output: Annotated[str | None, option("-o --output FILE", "File to write, which only you can read.")] = None,
     kind: Kind = None,

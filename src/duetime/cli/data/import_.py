@@ -24,7 +24,7 @@ from duetime.settings import load_settings
 from duetime.terminal import output
 from duetime.terminal.completion import Zone
 from duetime.terminal.context import MEMORY, Application, Db, Json, Tasks, again, opened, print_warnings, store_file
-from duetime.terminal.declarations import Exit, PlainCommand, argument, bundled, group, option
+from duetime.terminal.declarations import Exit, argument, bundled, group, option
 from duetime.terminal.schedules.kind_view import headline
 from duetime.terminal.schedules.options import PolicyCommandOptions
 
@@ -40,7 +40,7 @@ duetime import crontab /etc/crontab --system --yes
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_CRONTAB_EXAMPLES)
+@commands.command(epilog=_CRONTAB_EXAMPLES)
 @bundled
 def crontab(
     file: File,
@@ -87,7 +87,7 @@ duetime import jsonl schedules.jsonl --yes
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_JSONL_EXAMPLES)
+@commands.command(epilog=_JSONL_EXAMPLES)
 def jsonl(file: File, yes: Yes = False, tasks: Tasks = None, db: Db = None, json_: Json = False) -> None:
     """Import a file that `duetime export` wrote. Schedules that are already there are not changed."""
     text = file_text(file)

@@ -12,7 +12,7 @@ from duetime.service.operations.inbox import Mark
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS
 from duetime.terminal.context import Db, Json, Limit, again, opened
-from duetime.terminal.declarations import Exit, PlainCommand, ReadCommand, argument, group, option
+from duetime.terminal.declarations import Exit, argument, group, option
 from duetime.terminal.output import plural, relative
 from duetime.terminal.schedules.commands import Tagged
 
@@ -22,7 +22,7 @@ Resolved = Annotated[bool, option("--resolved", "What was resolved and is not ov
 commands = group("What needs attention: incidents, dead letters, missed runs, and what waits for somebody.")
 
 
-@commands.command("list", cls=ReadCommand)
+@commands.command("list", reads=True)
 def list_(
     resolved: Resolved = False, tagged: Tagged = None, limit: Limit = 50, db: Db = None, json_: Json = False
 ) -> None:
@@ -50,13 +50,13 @@ def list_(
 _EXAMPLES = "duetime attention resolve incident-3 91"
 
 
-@commands.command(cls=PlainCommand, epilog=_EXAMPLES)
+@commands.command(epilog=_EXAMPLES)
 def resolve(keys: Keys, db: Db = None, json_: Json = False) -> None:
     """Take off the list what is dealt with. Nothing reminds of an incident until it is over; the history stays."""
     _mark("resolve", keys, db, json_)
 
 
-@commands.command(cls=PlainCommand)
+@commands.command()
 def reopen(keys: Keys, db: Db = None, json_: Json = False) -> None:
     """Put what was resolved back on the list; `attention list --resolved` shows it."""
     _mark("reopen", keys, db, json_)

@@ -15,7 +15,7 @@ from duetime.service.vocabulary import clock_local
 from duetime.terminal import output
 from duetime.terminal.completion import IDS, one_of
 from duetime.terminal.context import Application, Db, Json, opened
-from duetime.terminal.declarations import PlainCommand, argument, option, single
+from duetime.terminal.declarations import argument, option, single
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean, in_words, plural
 from duetime.terminal.schedules.commands import Expected, Note, Tagged, Until, Yes
@@ -36,7 +36,7 @@ duetime change shift --kind notification --by 30m
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_CHANGE_EXAMPLES)
+@commands.command(epilog=_CHANGE_EXAMPLES)
 def change(
     action: Annotated[str, argument("ACTION", "pause, resume, cancel, delete, restore or shift.", **one_of(*CHANGES))],
     ids: Annotated[list[str] | None, argument("[ID]...", "Ids or names; alternatively, use a filter.", **IDS)] = None,

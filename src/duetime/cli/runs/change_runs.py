@@ -24,7 +24,7 @@ from duetime.service.vocabulary import LIVE
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS
 from duetime.terminal.context import Db, Json, again, opened
-from duetime.terminal.declarations import PlainCommand, argument, bundled, option
+from duetime.terminal.declarations import argument, bundled, option
 from duetime.terminal.output import clean, in_words
 from duetime.terminal.schedules.commands import Expected, Yes
 
@@ -45,7 +45,7 @@ class Extent:
     json_: Json = False
 
 
-@commands.command(cls=PlainCommand, epilog='duetime runs retry --status failed --error "connection refused"')
+@commands.command(epilog='duetime runs retry --status failed --error "connection refused"')
 @bundled
 def retry(chosen: RunChoice, extent: Extent, every_run: EveryRun = False) -> None:
     """Retry runs that failed, were lost or, with --status cancelled, were cancelled. Each keeps its number. Those that
@@ -53,14 +53,14 @@ def retry(chosen: RunChoice, extent: Extent, every_run: EveryRun = False) -> Non
     _change("retry", chosen, extent, every_run=every_run)
 
 
-@commands.command(cls=PlainCommand, epilog="duetime runs resolve --status missed --until yesterday")
+@commands.command(epilog="duetime runs resolve --status missed --until yesterday")
 @bundled
 def resolve(chosen: RunChoice, extent: Extent) -> None:
     """Resolve runs that failed, were lost or were missed: nothing reminds of them, and they stay in the history."""
     _change("resolve", chosen, extent)
 
 
-@commands.command(cls=PlainCommand, epilog="duetime runs stop 91\nduetime runs stop --task report --longer-than 1h")
+@commands.command(epilog="duetime runs stop 91\nduetime runs stop --task report --longer-than 1h")
 @bundled
 def stop(
     chosen: RunChoice,

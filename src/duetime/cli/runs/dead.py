@@ -25,7 +25,7 @@ from duetime.service.warnings import ScheduleWarning
 from duetime.terminal import output
 from duetime.terminal.completion import DEAD_RUNS, RUNS
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened
-from duetime.terminal.declarations import PlainCommand, ReadCommand, argument, bundled, formerly, group, option
+from duetime.terminal.declarations import argument, bundled, group, option
 from duetime.terminal.output import counted, relative
 from duetime.terminal.schedules.commands import Expected, Tagged, Yes
 
@@ -54,7 +54,7 @@ class Chosen:
 commands = group("Dead letters are runs that failed after all their attempts, or were lost.")
 
 
-@commands.command("list", cls=formerly(ReadCommand, dismissed="resolved"))
+@commands.command("list", reads=True, former={"--dismissed": "--resolved"})
 def list_(
     kind: Kind = None,
     text: Part = None,
@@ -100,7 +100,7 @@ def list_(
         output.say(note)
 
 
-@commands.command(cls=ReadCommand)
+@commands.command(reads=True)
 def show(
     run: Annotated[int, argument("RUN", "Number of the run, as `dead list` shows it.", **DEAD_RUNS)],
     db: Db = None,
@@ -117,7 +117,7 @@ duetime dead retry --all --kind job --text "connection refused"
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_RETRY_EXAMPLES)
+@commands.command(epilog=_RETRY_EXAMPLES)
 @bundled
 def retry(
     chosen: Chosen,
@@ -152,14 +152,14 @@ duetime dead resolve --all --text "certificate has expired"
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_RESOLVE_EXAMPLES)
+@commands.command(epilog=_RESOLVE_EXAMPLES)
 @bundled
 def resolve(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
     """Take dead letters off the list. They stay in the history, and `dead list --resolved` still shows them."""
     _mark("resolve", "resolved", run, chosen, db, json_)
 
 
-@commands.command(cls=PlainCommand)
+@commands.command()
 @bundled
 def reopen(chosen: Chosen, run: ResolvedRuns = None, db: Db = None, json_: Json = False) -> None:
     """Put resolved dead letters back on the list."""
@@ -169,7 +169,7 @@ def reopen(chosen: Chosen, run: ResolvedRuns = None, db: Db = None, json_: Json 
 def _add_former(name: str, action: Action, key: str) -> None:
     """Add a command under its name until 0.2."""
 
-    @commands.command(name, cls=PlainCommand, hidden=True)
+    @commands.command(name, hidden=True)
     @bundled
     def former(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
         """Resolve or reopen dead letters, as `dead resolve` and `dead reopen` do."""

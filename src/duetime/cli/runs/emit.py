@@ -12,7 +12,7 @@ from duetime.service.lookup import name_of
 from duetime.service.operations.emit import EmitEvent, emit, is_over, look_at_runs
 from duetime.service.operations.waiting import wait_for_result
 from duetime.terminal.context import Db, Json, given_text, opened, print_done
-from duetime.terminal.declarations import Exit, PlainCommand, argument, option, single
+from duetime.terminal.declarations import Exit, argument, option, single
 from duetime.terminal.output import clean, run_document
 from duetime.terminal.schedules.change import exit_after, run_ending
 from duetime.terminal.schedules.commands import Wait
@@ -25,7 +25,7 @@ duetime emit deploy.done --data '{"version": 5}' --key deploy-5
 """
 
 
-@commands.command(name="emit", cls=PlainCommand, epilog=_EXAMPLES)
+@commands.command(name="emit", epilog=_EXAMPLES)
 def send(
     event: Annotated[str, argument("EVENT", "Its name, such as deploy.done.")],
     data: Annotated[str | None, option("--data JSON", "What the runs get; - reads standard input.")] = None,

@@ -14,7 +14,7 @@ from duetime.terminal import output
 from duetime.terminal.completion import RUNS
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.context import again as program
-from duetime.terminal.declarations import ReadCommand, argument, option, single
+from duetime.terminal.declarations import argument, option, single
 from duetime.terminal.output import clean, local_time
 from duetime.terminal.schedules.display import find_here
 from duetime.terminal.schedules.kind_view import ANY_KIND
@@ -24,7 +24,7 @@ _PAUSE = 0.5
 commands = single()
 
 
-@commands.command(cls=ReadCommand)
+@commands.command(reads=True)
 def logs(
     run: Annotated[
         str, argument("RUN", "Number of a run; or the id or name of a schedule, for its latest run.", **RUNS)

@@ -12,7 +12,7 @@ from duetime.service.vocabulary import clock_local
 from duetime.terminal import output
 from duetime.terminal.completion import TOPICS
 from duetime.terminal.context import Application, Cursor, Db, Json, opened, program
-from duetime.terminal.declarations import ReadCommand, formerly, option, single
+from duetime.terminal.declarations import option, single
 from duetime.terminal.output import ahead, clean, in_words, plural
 from duetime.terminal.schedules.commands import Everything, Status, Tagged
 from duetime.terminal.schedules.display import short_of
@@ -25,7 +25,7 @@ list_commands = single()
 
 
 @list_commands.command(
-    cls=ReadCommand,
+    reads=True,
     name="list",
     epilog="duetime list\nduetime list --kind job --status failed\nduetime list --tagged nightly --all",
 )
@@ -67,7 +67,7 @@ duetime upcoming --kind prompt -n 5
 """
 
 
-@upcoming_commands.command(cls=formerly(ReadCommand, count="limit", to="until"), epilog=_UPCOMING_EXAMPLES)
+@upcoming_commands.command(reads=True, former={"--count": "--limit", "--to": "--until"}, epilog=_UPCOMING_EXAMPLES)
 def upcoming(
     start: Annotated[str | None, option("--from TIME", "Only from this time on, such as tomorrow.")] = None,
     until: Annotated[str | None, option("--until TIME", "Only up to this time; a date includes the whole day.")] = None,
@@ -114,7 +114,7 @@ status_commands = single()
 _MOST_PROBLEMS = 5
 
 
-@status_commands.command(cls=ReadCommand)
+@status_commands.command(reads=True)
 def status(db: Db = None, json_: Json = False) -> None:
     """Show what is set up and whether it works: workers, channels, topics, agents, limits, usage and failures."""
     from duetime.service.operations.status import limit_text

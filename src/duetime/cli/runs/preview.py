@@ -15,7 +15,7 @@ from duetime.settings import local_zone
 from duetime.terminal import output
 from duetime.terminal.completion import Zone
 from duetime.terminal.context import Json, settings_for
-from duetime.terminal.declarations import ReadCommand, argument, option, single
+from duetime.terminal.declarations import argument, option, single
 from duetime.terminal.output import clean, coming, plural, relative
 
 Expression = Annotated[str, argument("EXPR", f"{EXAMPLES}.")]
@@ -36,7 +36,7 @@ duetime next "every 2 hours" -n 10
 """
 
 
-@commands.command(name="next", cls=ReadCommand, epilog=_SHOW_NEXT_EXAMPLES)
+@commands.command(name="next", reads=True, epilog=_SHOW_NEXT_EXAMPLES)
 def show_next(
     expression: Expression,
     tz: Zone = None,
@@ -81,7 +81,7 @@ duetime explain "FREQ=MONTHLY;BYDAY=-1FR"
 """
 
 
-@explain_commands.command(cls=ReadCommand, epilog=_EXPLAIN_EXAMPLES)
+@explain_commands.command(reads=True, epilog=_EXPLAIN_EXAMPLES)
 def explain(expression: Expression, tz: Zone = None, dst: Dst = "debian", json_: Json = False) -> None:
     """Explain an expression in English: how often it fires, what clock changes do to it, and anything surprising."""
     rule = _explained(expression, tz, dst)

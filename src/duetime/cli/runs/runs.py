@@ -24,7 +24,7 @@ from duetime.terminal import output
 from duetime.terminal.completion import IDS, RUNS
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened
 from duetime.terminal.context import again as program
-from duetime.terminal.declarations import PlainCommand, ReadCommand, argument, bundled, formerly, group, option
+from duetime.terminal.declarations import argument, bundled, group, option
 from duetime.terminal.output import clean, counted, in_words, local_time, run_document
 from duetime.terminal.schedules.change import exit_after, print_started, run_ending
 from duetime.terminal.schedules.commands import Tagged, Wait
@@ -170,7 +170,7 @@ class RunChoice:
         return {**vars(self), "kind": known_kind(self.kind)}
 
 
-@commands.command("list", cls=formerly(ReadCommand, to="until"), epilog=_LIST_EXAMPLES)
+@commands.command("list", reads=True, former={"--to": "--until"}, epilog=_LIST_EXAMPLES)
 @bundled
 def list_(
     chosen: RunChoice,
@@ -207,14 +207,14 @@ def list_(
                 output.say(note)
 
 
-@commands.command(cls=ReadCommand)
+@commands.command(reads=True)
 def show(run: Number, db: Db = None, json_: Json = False) -> None:
     """Show a run: what it does, its outcome, and every attempt."""
     with opened(db) as app:
         print_run(app, found_run(app, run, program(app, "runs", "list")), json_)
 
 
-@commands.command(cls=PlainCommand)
+@commands.command()
 def again(
     run: Number,
     payload: Annotated[str | None, option("--payload JSON", "The whole input, instead of that of the run.")] = None,

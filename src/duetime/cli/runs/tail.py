@@ -17,7 +17,7 @@ from duetime.service.services import OPERATOR
 from duetime.service.vocabulary import Page, Run, RunStatus
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened
-from duetime.terminal.declarations import ReadCommand, option, single
+from duetime.terminal.declarations import option, single
 from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span
 from duetime.terminal.schedules.display import retry_text
 
@@ -179,7 +179,7 @@ duetime tail --kind prompt -n 50
 """
 
 
-@commands.command(cls=ReadCommand, epilog=_TAIL_EXAMPLES)
+@commands.command(reads=True, epilog=_TAIL_EXAMPLES)
 def tail(
     kind: Annotated[
         list[str] | None, option("--kind KIND", f"Only this kind: {KIND_NAMES}. Repeatable.", **KINDS)

@@ -20,7 +20,7 @@ from duetime.service.vocabulary import LIVE, ScheduleState
 from duetime.service.workers import is_alive
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened
-from duetime.terminal.declarations import option, reading_if, single
+from duetime.terminal.declarations import option, single
 from duetime.terminal.input import BACKSPACE, DOWN, ENTER, ESCAPE, UP, Keys
 from duetime.terminal.output import clean, clock_time, plural, span
 from duetime.terminal.schedules.display import schedule_facts
@@ -282,7 +282,7 @@ ENDLESS = 10_000
 commands = single()
 
 
-@commands.command(cls=reading_if(once=True), epilog="duetime top\nduetime top --once --json")
+@commands.command(reads_if={"once": True}, epilog="duetime top\nduetime top --once --json")
 def top(
     once: Annotated[bool, option("--once", "Print once and exit.")] = False,
     interval: Annotated[float, option("--interval SECONDS", "Time between two updates.", min=0.2, max=3600)] = 1.0,

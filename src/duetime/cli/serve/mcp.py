@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from duetime.service.errors import OK
 from duetime.terminal.context import Db, Tasks, Tools, settings_for
-from duetime.terminal.declarations import ReadCommand, single
+from duetime.terminal.declarations import single
 
 if TYPE_CHECKING:
     from duetime.app import App
@@ -33,7 +33,7 @@ LOOK_AGAIN = 3.0
 commands = single()
 
 
-@commands.command(cls=ReadCommand)
+@commands.command(reads=True)
 def mcp(db: Db = None, tasks: Tasks = None, tools: Tools = None) -> None:
     """Serve one agent over standard input and output. Schedules are kept; `duetime service install` makes them fire
     even while no agent is running."""

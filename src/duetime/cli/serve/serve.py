@@ -22,7 +22,7 @@ from duetime.settings import Settings
 from duetime.settings.own_commands import header_command, stdio_command
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tools, program, settings_for
-from duetime.terminal.declarations import PlainCommand, ReadCommand, bundled, option, single
+from duetime.terminal.declarations import bundled, option, single
 
 if TYPE_CHECKING:
     from duetime.security.tokens import Tokens
@@ -38,7 +38,7 @@ duetime serve --port 0 --live --tasks my_tasks
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_SERVE_EXAMPLES)
+@commands.command(epilog=_SERVE_EXAMPLES)
 @bundled
 def serve(
     host: Annotated[str | None, option("--host ADDRESS", "Address to listen on; by default 127.0.0.1.")] = None,
@@ -131,7 +131,7 @@ def _print_client_config(settings: Settings, name: str, no_auth: bool) -> None:
 open_commands = single()
 
 
-@open_commands.command(cls=ReadCommand, name="open", epilog="duetime open\nduetime open --link")
+@open_commands.command(reads=True, name="open", epilog="duetime open\nduetime open --link")
 def open_dashboard(
     link: Annotated[bool, option("--link", "Only print the link.")] = False,
     host: Annotated[str | None, option("--host ADDRESS", "Address of the server.")] = None,

@@ -28,7 +28,7 @@ from duetime.settings import Settings
 from duetime.settings.working_folder import leave_folder
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, program, settings_for
-from duetime.terminal.declarations import PlainCommand, bundled, option, single
+from duetime.terminal.declarations import bundled, option, single
 from duetime.terminal.output import clean, coming, plural, span
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ _RETRY = 1.0
 commands = single()
 
 
-@commands.command(cls=PlainCommand)
+@commands.command()
 @bundled
 def worker(
     options: WorkerCommandOptions,

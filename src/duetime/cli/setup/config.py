@@ -23,7 +23,7 @@ from duetime.settings.locations import TrustedFiles, absolute_paths, find_file, 
 from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
 from duetime.terminal import output
 from duetime.terminal.context import Json, settings_for
-from duetime.terminal.declarations import PlainCommand, ReadCommand, argument, group, option, single
+from duetime.terminal.declarations import argument, group, option, single
 from duetime.terminal.errors import did_you_mean
 from duetime.terminal.output import clean
 
@@ -33,7 +33,7 @@ ADDRESSES = ("url", "server", "qstash_url")
 """Settings of which only the host may be shown, because the path and the user of an address may be credentials."""
 
 
-@commands.command(cls=ReadCommand)
+@commands.command(reads=True)
 def path(json_: Json = False) -> None:
     """Print the path of the settings file in use here, or of the one that would be written."""
     settings = settings_for()
@@ -44,7 +44,7 @@ def path(json_: Json = False) -> None:
         output.note("there is no such file yet; `duetime init` or `duetime config set` writes it")
 
 
-@commands.command(cls=ReadCommand)
+@commands.command(reads=True)
 def show(
     name: Annotated[
         str | None, argument("[NAME]", "Setting or table, such as notifications.server; by default all.")
@@ -79,7 +79,7 @@ def _rows_of(settings: Settings, prefix: Key) -> list[tuple[Key, Any]]:
     return matches
 
 
-@commands.command(cls=ReadCommand, epilog="duetime config get timezone")
+@commands.command(reads=True, epilog="duetime config get timezone")
 def get(
     name: Annotated[str, argument("NAME", "Setting, such as timezone or notifications.server.")], json_: Json = False
 ) -> None:
@@ -94,7 +94,6 @@ def get(
 
 
 @commands.command(
-    cls=PlainCommand,
     name="set",
     epilog="duetime config set timezone Europe/Berlin\nduetime config set notifications.topic reminders",
 )
@@ -115,9 +114,7 @@ def set_(
     output.print_result(json_, facts, clean(text))
 
 
-@commands.command(
-    cls=PlainCommand, epilog="duetime config unset notifications.topic\nduetime config unset channels.phone"
-)
+@commands.command(epilog="duetime config unset notifications.topic\nduetime config unset channels.phone")
 def unset(
     name: Annotated[str, argument("NAME", "Setting or table to remove, such as timezone or channels.phone.")],
     json_: Json = False,
@@ -239,7 +236,7 @@ def _mask(name: str, value: Any, secret: bool) -> Any:
 trust_commands = single()
 
 
-@trust_commands.command(cls=PlainCommand)
+@trust_commands.command()
 def trust(
     path: Annotated[str | None, argument("[FOLDER]", "Folder, or its duetime.toml; by default this folder.")] = None,
     remove: Annotated[bool, option("--remove", "Stop trusting it.")] = False,

@@ -22,7 +22,7 @@ from duetime.settings.settings_file import change_file, load_only
 from duetime.terminal import output
 from duetime.terminal.completion import one_of
 from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for, store_file
-from duetime.terminal.declarations import PlainCommand, argument, option, single
+from duetime.terminal.declarations import argument, option, single
 from duetime.terminal.input import agreed
 from duetime.terminal.output import clean
 
@@ -39,7 +39,6 @@ class ConnectTarget(NamedTuple):
 
 
 @commands.command(
-    cls=PlainCommand,
     epilog="duetime connect claude-code\nduetime connect codex --print\nduetime connect cursor --remove",
 )
 def connect(

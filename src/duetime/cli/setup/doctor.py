@@ -19,13 +19,13 @@ from duetime.service.masking import without_password
 from duetime.settings import CONFIG, Settings, is_postgres, load_settings
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks
-from duetime.terminal.declarations import Exit, ReadCommand, single
+from duetime.terminal.declarations import Exit, single
 from duetime.terminal.output import clean
 
 commands = single()
 
 
-@commands.command(cls=ReadCommand)
+@commands.command(reads=True)
 def doctor(db: Db = None, tasks: Tasks = None, json_: Json = False) -> None:
     """Find problems and say how to fix them. Checks the machine, tasks, channels, agents, the store and the workers.
     The exit code is 1 if something is broken."""

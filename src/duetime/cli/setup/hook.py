@@ -13,7 +13,7 @@ from duetime.service.vocabulary import HookRow
 from duetime.terminal import output
 from duetime.terminal.completion import one_of
 from duetime.terminal.context import Application, Db, Json, opened
-from duetime.terminal.declarations import PlainCommand, ReadCommand, argument, group, option
+from duetime.terminal.declarations import argument, group, option
 from duetime.terminal.output import plural
 
 Name = Annotated[str, argument("NAME", "Its id or name.")]
@@ -24,7 +24,7 @@ NewName = Annotated[str, argument("NAME", "First part of the names of its events
 commands = group("Hooks: addresses at which other services report events.")
 
 
-@commands.command(cls=PlainCommand, epilog="duetime hook create github --scheme github")
+@commands.command(epilog="duetime hook create github --scheme github")
 def create(name: NewName, scheme: Scheme, secret_stdin: Pasted = False, db: Db = None, json_: Json = False) -> None:
     """Create a hook, and print its address and its secret. The secret is shown only now."""
     with opened(db) as app:
@@ -32,7 +32,7 @@ def create(name: NewName, scheme: Scheme, secret_stdin: Pasted = False, db: Db =
         _print(app, hooks.create_hook(app.call, request), json_)
 
 
-@commands.command(cls=PlainCommand)
+@commands.command()
 def rotate(name: Name, secret_stdin: Pasted = False, db: Db = None, json_: Json = False) -> None:
     """Replace the secret of a hook, and print the new one. The old one is refused from now on."""
     with opened(db) as app:
@@ -51,7 +51,7 @@ def _print(app: Application, answer: Answer[HookRow], json_: bool) -> None:
         output.warn(answer.notes)
 
 
-@commands.command("list", cls=ReadCommand)
+@commands.command("list", reads=True)
 def list_(db: Db = None, json_: Json = False) -> None:
     """List hooks with the time of their latest delivery."""
     with opened(db) as app:
@@ -64,7 +64,7 @@ def list_(db: Db = None, json_: Json = False) -> None:
     output.say(f"{plural(len(views), 'hook')}." if views else "No hooks. `duetime hook create` makes one.")
 
 
-@commands.command(cls=PlainCommand)
+@commands.command()
 def test(name: Name, db: Db = None, json_: Json = False) -> None:
     """Report the event NAME.test, as if it had arrived. Schedules that listen to it run."""
     with opened(db) as app:
@@ -72,7 +72,7 @@ def test(name: Name, db: Db = None, json_: Json = False) -> None:
     output.print_result(json_, view, f"Reported {view['deliveries'][0]['event']}.")
 
 
-@commands.command(cls=PlainCommand)
+@commands.command()
 def delete(name: Name, db: Db = None, json_: Json = False) -> None:
     """Delete a hook. Its events stay."""
     with opened(db) as app:

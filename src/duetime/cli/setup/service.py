@@ -20,7 +20,7 @@ from duetime.settings import PREFIX, environment_names
 from duetime.settings.locations import config_folder
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for
-from duetime.terminal.declarations import Exit, PlainCommand, ReadCommand, group, option
+from duetime.terminal.declarations import Exit, group, option
 from duetime.terminal.input import agreed
 from duetime.terminal.output import clean
 
@@ -35,7 +35,7 @@ KEPT = ("PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 """Variables of this environment that a service needs besides the settings, to find programs and its own data."""
 
 
-@commands.command(cls=PlainCommand)
+@commands.command()
 def install(
     db: Db = None,
     tasks: Tasks = None,
@@ -76,7 +76,7 @@ def install(
     print(f"To connect a client: {program('connect', 'claude-code')}")
 
 
-@commands.command(cls=ReadCommand)
+@commands.command(reads=True)
 def status(json_: Json = False) -> None:
     """Show whether the service is installed and running. The exit code is 1 if it is not."""
     unit = _unit(())
@@ -89,7 +89,7 @@ def status(json_: Json = False) -> None:
         raise Exit(FAILED)
 
 
-@commands.command(cls=PlainCommand)
+@commands.command()
 def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) -> None:
     """Stop and remove the service. The store and its schedules are kept."""
     unit = _unit(())

@@ -22,7 +22,7 @@ from duetime.service.when import duration
 from duetime.settings import load_settings, local_zone
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, settings_for
-from duetime.terminal.declarations import Exit, PlainCommand, ReadCommand, argument, group, option
+from duetime.terminal.declarations import Exit, argument, group, option
 from duetime.terminal.output import READABLE, clean
 
 Host = Annotated[str | None, option("--host ADDRESS", "Address of the server.")]
@@ -58,7 +58,7 @@ duetime token issue --email ada@example.org --scope write --scope kind:prompt --
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_ISSUE_EXAMPLES)
+@commands.command(epilog=_ISSUE_EXAMPLES)
 def issue(
     email: Annotated[str, option("--email ADDRESS", "Address of the person that it is for.")],
     expires_in: Annotated[str, option("--expires-in TIME", "How long it is valid, such as 12h or 30d.")] = "30d",
@@ -94,7 +94,7 @@ def issue(
     output.note(f"for {grant.subject}, owner {grant.owner}, {until}; id {grant.id}")
 
 
-@commands.command(cls=ReadCommand)
+@commands.command(reads=True)
 def header(
     file: Annotated[str | None, option("--file FILE", "File that contains the token.")] = None, _json: Json = False
 ) -> None:
@@ -110,7 +110,7 @@ def header(
     output.print_json_line({"Authorization": f"Bearer {token.strip()}"})
 
 
-@commands.command(cls=PlainCommand)
+@commands.command()
 def link(host: Host = None, port: Port = None, db: Db = None, json_: Json = False) -> None:
     """Make a link that signs in to the dashboard of the running server as an operator. It works once, within 10
     minutes."""
@@ -123,7 +123,7 @@ def link(host: Host = None, port: Port = None, db: Db = None, json_: Json = Fals
         output.warn([f"no Duetime server answers at {url}; start one with `duetime serve`, or name it with --port"])
 
 
-@commands.command(cls=PlainCommand)
+@commands.command()
 def calendar(
     owner: Annotated[str, option("--owner NAME", "Owner whose schedules the feed shows.")] = LOCAL,
     expires_in: Annotated[str, option("--expires-in TIME", "How long it is valid, such as 365d.")] = "365d",
@@ -146,7 +146,7 @@ def calendar(
     output.note(f"read-only; `duetime token revoke {grant.id}` ends it")
 
 
-@commands.command(cls=ReadCommand)
+@commands.command(reads=True)
 def show(
     token: Annotated[str, argument("TOKEN", "Token; - reads it from standard input.")], json_: Json = False
 ) -> None:
@@ -181,7 +181,7 @@ def _readable(name: str, value: object, zone: str) -> object:
     return value
 
 
-@commands.command("list", cls=ReadCommand)
+@commands.command("list", reads=True)
 def list_(json_: Json = False) -> None:
     """List the tokens that were issued here, oldest first, including those of browsers and calendar feeds."""
     now = SystemClock().now() // SECOND
@@ -206,7 +206,7 @@ def _row(view: dict[str, Any]) -> list[object]:
     return [view["id"], view["for"], view["status"], day, view["subject"], owner, view["scope"] or "-"]
 
 
-@commands.command(cls=PlainCommand)
+@commands.command()
 def revoke(
     id: Annotated[str, argument("ID", "Id, as `token list` shows it.")],
     anywhere: Annotated[bool, option("--anywhere", "Also if another machine issued it.")] = False,

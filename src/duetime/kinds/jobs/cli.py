@@ -15,7 +15,6 @@ from duetime.service.errors import refuse
 from duetime.service.text import first_sentence
 from duetime.terminal.completion import Found, from_store
 from duetime.terminal.context import Application, Db, Json, Tasks, opened
-from duetime.terminal.declarations import ReadCommand
 from duetime.terminal.schedules.standard import PayloadOptions, payload_options, standard_commands
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def naming_known_tasks(app: Application) -> Iterator[None]:
         raise refuse("unknown_task", f"{refused.message}; {hint}") from None
 
 
-@commands.command("tasks", cls=ReadCommand, epilog="duetime job tasks\nduetime job tasks --json")
+@commands.command("tasks", reads=True, epilog="duetime job tasks\nduetime job tasks --json")
 def list_tasks(tasks: Tasks = None, db: Db = None, json_: Json = False) -> None:
     """List the registered tasks that `job add --task` takes, with their arguments. Those in brackets are optional."""
     from duetime.service.services import OPERATOR

@@ -42,7 +42,7 @@ from duetime.settings.sections import INBOX
 from duetime.terminal import output
 from duetime.terminal.completion import TOPICS, one_of
 from duetime.terminal.context import Application, Db, Json, Limit, opened, print_done
-from duetime.terminal.declarations import Exit, PlainCommand, argument, bundled, formerly, option, reading_if, single
+from duetime.terminal.declarations import Exit, argument, bundled, option, single
 from duetime.terminal.output import clean, coming, plural
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.schedules.standard import PayloadOptions, payload_argument, payload_options, standard_commands
@@ -107,7 +107,7 @@ def send(message: str, options: PayloadOptions, db: Db = None, json_: Json = Fal
 
 
 send.__annotations__ |= {"message": payload_argument(PushMessage), "options": _OPTIONS}
-commands.command(cls=PlainCommand, epilog=_SEND_EXAMPLES)(bundled(send))
+commands.command(epilog=_SEND_EXAMPLES)(bundled(send))
 
 
 def _print_sent(app: Application, sent: Sent, warnings: Sequence[ScheduleWarning], json_: bool) -> None:
@@ -156,7 +156,7 @@ duetime inbox resolve 412 413
 """
 
 
-@inbox_commands.command(cls=formerly(reading_if(action="list"), dismissed="resolved"), epilog=_INBOX_EXAMPLES)
+@inbox_commands.command(reads_if={"action": "list"}, former={"--dismissed": "--resolved"}, epilog=_INBOX_EXAMPLES)
 def inbox(
     action: Annotated[str, argument("[ACTION]", "list, read, resolve or reopen.", **one_of("list", *_MARKED))] = "list",
     message: Annotated[list[str] | None, argument("[MESSAGE]...", "Numbers of messages to mark.")] = None,

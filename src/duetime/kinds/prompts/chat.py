@@ -19,7 +19,7 @@ from duetime.service.errors import FAILED, INTERRUPTED, OK
 from duetime.service.vocabulary import clock_local, iso_local
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, settings_for
-from duetime.terminal.declarations import Exit, PlainCommand, option, single
+from duetime.terminal.declarations import Exit, option, single
 from duetime.terminal.output import clean, plural
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class ChatSessions:
 commands = single()
 
 
-@commands.command(cls=PlainCommand)
+@commands.command()
 def chat(
     session: Annotated[str | None, option("--session NAME", "Conversation to continue.")] = None,
     new: Annotated[bool, option("--new", "Start a new conversation.")] = False,

@@ -21,7 +21,7 @@ from duetime.service.when import duration
 from duetime.terminal import output
 from duetime.terminal.completion import from_store
 from duetime.terminal.context import Application, Db, Json, again, given_text, opened
-from duetime.terminal.declarations import Exit, PlainCommand, argument, option
+from duetime.terminal.declarations import Exit, argument, option
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.standard import payload_options, standard_commands
@@ -57,7 +57,7 @@ duetime prompt take --agent inbox --for 30m
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_TAKE_EXAMPLES)
+@commands.command(epilog=_TAKE_EXAMPLES)
 def take(
     agent: Annotated[str | None, option("--agent NAME", "Only prompts for this agent.", **_AGENTS)] = None,
     lease: Annotated[str, option("--for SPAN", "How long nobody else can take it.")] = f"{LEASE // MINUTE}m",
@@ -104,7 +104,7 @@ duetime prompt finish 91 --error "The calendar cannot be reached"
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_FINISH_EXAMPLES)
+@commands.command(epilog=_FINISH_EXAMPLES)
 def finish(
     run: Annotated[int, argument("RUN", "Number of the run, as `take` printed it.")],
     result: Annotated[str | None, option("--result TEXT", "Result; - reads standard input.")] = None,

@@ -9,17 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from duetime.service import MOST_SECONDS
 from duetime.terminal.completion import IDS, STATUSES
 from duetime.terminal.context import Cursor, Db, Json, Limit, opened
-from duetime.terminal.declarations import (
-    CommandSet,
-    Function,
-    PlainCommand,
-    ReadCommand,
-    argument,
-    group,
-    option,
-    single,
-    with_parameters,
-)
+from duetime.terminal.declarations import CommandSet, Function, argument, group, option, single, with_parameters
 from duetime.terminal.schedules.kind_view import ANY_KIND, KindView, NamedSchedule
 
 Id = Annotated[str, argument("ID", "Id as lists show it, such as j5, or a unique name.", **IDS)]
@@ -53,28 +43,26 @@ class _Declaration(NamedTuple):
     function: Callable[..., None]
     summary: str
     """Its line in the help of `duetime`."""
-    cls: type[PlainCommand]
+    reads: bool
 
 
 DECLARATIONS: dict[str, _Declaration] = {}
 
 
-def one_schedule(
-    summary: str, cls: type[PlainCommand] = PlainCommand
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def one_schedule(summary: str, *, reads: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Declare a command for a schedule that is named by its id: `duetime NAME ID` for any kind, which the help lists
     with its summary, and `duetime KIND NAME ID`, an earlier name of it that the help does not show. The function gets
     the schedule as it was named, and the options that the command has of its own. Its docstring is the help, in which
     `{noun}` is what the schedules of the group are called."""
 
     def declare(function: Callable[..., None]) -> Callable[..., None]:
-        DECLARATIONS[function.__name__] = _Declaration(function, summary, cls)
+        DECLARATIONS[function.__name__] = _Declaration(function, summary, reads)
         return function
 
     return declare
 
 
-@one_schedule("Show what it does and when, its next times and its history.", ReadCommand)
+@one_schedule("Show what it does and when, its next times and its history.", reads=True)
 def show(target: NamedSchedule, runs: Runs = 10) -> None:
     """Show a {noun}: what it does and when, its policy, its next times and its history."""
     from duetime.terminal.schedules.read import show_schedule
@@ -82,7 +70,7 @@ def show(target: NamedSchedule, runs: Runs = 10) -> None:
     show_schedule(target, runs)
 
 
-@one_schedule("Show its runs, latest first, with every attempt.", ReadCommand)
+@one_schedule("Show its runs, latest first, with every attempt.", reads=True)
 def history(target: NamedSchedule, limit: HistoryLimit = 20) -> None:
     """Show the runs of a {noun}, latest first, with every attempt; also of one that was deleted."""
     from duetime.terminal.schedules.read import show_history
@@ -149,7 +137,7 @@ def add_command(commands: CommandSet, name: str, view: KindView) -> None:
     """Add a command for one schedule, which only finds what its view is about."""
     each = DECLARATIONS[name]
     help_ = " ".join((each.function.__doc__ or "").format(noun=view.noun).split())
-    commands.command(name, cls=each.cls, help=help_, hidden=view is not ANY_KIND)(_command(each.function, view))
+    commands.command(name, reads=each.reads, help=help_, hidden=view is not ANY_KIND)(_command(each.function, view))
 
 
 def general_command(name: str) -> CommandSet:
@@ -192,7 +180,7 @@ def kind_commands(view: KindView, summary: str, examples: str = "") -> CommandSe
             list_schedules(app, view, request, json_, everything=everything)
 
     help_ = f"List {view.plural}, newest first, including those that have ended."
-    own.command("list", cls=ReadCommand, help=help_)(list_)
+    own.command("list", reads=True, help=help_)(list_)
     for name in DECLARATIONS:
         add_command(own, name, view)
     return own

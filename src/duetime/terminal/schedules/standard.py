@@ -15,7 +15,7 @@ from duetime.service.options import policy_options, time_options
 from duetime.service.payload_fields import PayloadField, inputs_of
 from duetime.service.text import value_of
 from duetime.terminal.context import Application, Db, Json, given_text, opened, program
-from duetime.terminal.declarations import CommandSet, Function, PlainCommand, argument, bundled, option, with_parameters
+from duetime.terminal.declarations import CommandSet, Function, argument, bundled, option, with_parameters
 from duetime.terminal.errors import name_fields
 from duetime.terminal.schedules.commands import Id, kind_commands
 from duetime.terminal.schedules.kind_view import KindView, view_of
@@ -154,7 +154,7 @@ def standard_commands(
         function = _with_signature(
             bundled(command), ("name",) if main is None else (), required if command is add else ()
         )
-        commands.command(cls=PlainCommand, help=text, epilog=examples[1] if command is add else None)(function)
+        commands.command(help=text, epilog=examples[1] if command is add else None)(function)
     return commands
 
 
