@@ -13,7 +13,7 @@ from duetime.service.options import TIME_LIMITS, PolicyOption, option_name, poli
 from duetime.service.payload_fields import fields_of
 from duetime.service.services import Call
 from duetime.service.state_details import STATE_DETAILS
-from duetime.service.warnings import ScheduleWarning
+from duetime.service.warnings import ScheduleWarning, warning_facts
 
 ZONE = text("User's: Asia/Tokyo.")
 KEY = text("Reused, it creates nothing.")
@@ -172,10 +172,7 @@ def warn_of_end(*facts: str | None) -> dict[str, Any]:
 
 def with_warnings(structured: dict[str, Any], warnings: Sequence[ScheduleWarning]) -> dict[str, Any]:
     """Add warnings, if there are any: a new schedule might not fire as intended, or its result might reach nobody."""
-    if not warnings:
-        return structured
-    codes = [each.code for each in warnings]
-    return {**structured, "warnings": [each.text for each in warnings], "warning_codes": codes}
+    return {**structured, **warning_facts(warnings)} if warnings else structured
 
 
 _ANY = ["string", "number", "boolean", "array", "object", "null"]

@@ -56,7 +56,6 @@ Time = Annotated[
     Text,
     Field(max_length=100, description="ISO 8601, or words such as `in 2 hours`; without offset, in the time zone."),
 ]
-Note = Annotated[Text, Field(min_length=1, max_length=500)]
 Zone = Annotated[Text, Field(max_length=100, description="An IANA name such as Europe/Berlin.")]
 Number = Annotated[int, Field(ge=1, le=2**63 - 1)]
 Amount = Annotated[float, Field(ge=0, le=10**10)]

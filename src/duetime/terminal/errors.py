@@ -4,13 +4,9 @@ expression."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from duetime.engine.errors import DuetimeError
 from duetime.service.text import clean
-
-if TYPE_CHECKING:
-    from duetime.engine.errors import DuetimeError
 
 _SAME = (
     "agent", "attach", "click", "delay", "end", "every", "filename", "icon", "jitter", "label", "max_dollars_per_day",

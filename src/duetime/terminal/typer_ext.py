@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from duetime.service.text import first_sentence
 from duetime.terminal.declarations import CommandSet, DeclaredCommand, Function, running, with_parameters
@@ -43,25 +43,12 @@ class PlainValues(NamedTuple):
         return number
 
 
-class PlainOption(TyperOption):
-    """An option of a text, a number, a switch or a list of texts."""
-
-    def get_runtime_param(self) -> Any:
-        return PlainValues(self.type_descriptor)
-
-
-class PlainArgument(TyperArgument):
-    """An argument of a text, a number or a list of texts."""
-
-    def get_runtime_param(self) -> Any:
-        return PlainValues(self.type_descriptor)
-
-
 def _plain(params: list[Any]) -> list[Any]:
-    """Return the parameters, those of the usual types as plain ones; Typer converts the others."""
+    """Return the parameters, those of the usual types with plain values; Typer converts those of the others."""
     for param in params:
-        if getattr(getattr(param, "type_descriptor", None), "annotation", None) in (str, int, float, bool, list[str]):
-            param.__class__ = PlainArgument if isinstance(param, TyperArgument) else PlainOption
+        descriptor = getattr(param, "type_descriptor", None)
+        if getattr(descriptor, "annotation", None) in (str, int, float, bool, list[str]):
+            param.get_runtime_param = functools.partial(PlainValues, descriptor)
     return params
 
 

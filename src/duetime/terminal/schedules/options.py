@@ -6,15 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from duetime.engine.errors import InvalidInput
 from duetime.service.options import PolicyOption, TimeOptions, policy_options, time_options
 from duetime.terminal.completion import TOPICS, ZONES, one_of
 from duetime.terminal.declarations import option, under
-
-if TYPE_CHECKING:
-    pass
 
 Key = Annotated[str | None, option("--key TEXT", "Idempotency key: adding twice with the same key adds once.")]
 Name = Annotated[str | None, option("--name NAME", "Name of the schedule.")]
