@@ -213,32 +213,25 @@ class Answers:
         self._app, self._open = app, open_answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = SentAnswer(send)
+        begun = whole = False
+
+        async def sent(message: Message) -> None:
+            nonlocal begun, whole
+            begun, whole = True, message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
         with anyio.CancelScope() as cancelling:
             scope[ENDING] = cancelling
             self._open.add(cancelling)
             try:
-                await self._app(scope, receive, answer.send)
+                await self._app(scope, receive, sent)
             finally:
                 self._open.discard(cancelling)
-        if not answer.begun:
+        if not begun:
             words = "The server is stopping; try again in a moment."
             await refusal(scope, 503, "stopping", words)(scope, receive, send)
-        elif not answer.whole:
+        elif not whole:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-class SentAnswer:
-    """Notes whether a response has begun, and whether it was sent completely."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.begun = self.whole = False
-
-    async def send(self, message: Message) -> None:
-        self.begun = True
-        self.whole = message["type"] == "http.response.body" and not message.get("more_body", False)
-        await self._send(message)
 
 
 # -- error pages for browsers at paths that are not pages; programs get JSON -----------------------------------------
