@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any
 
@@ -119,20 +119,27 @@ def _refusal(action: str, arguments: Arguments, err: DuetimeError) -> Reply:
     return Reply({**refused, "error": f"Could not {action} {id}: {reason}"})
 
 
-_ALWAYS: dict[str, Schema] = {"success": FLAG, "schedule_id": TEXT}
-_ANSWER: dict[str, Schema] = {**_ALWAYS, "confirmation": TEXT}
-_ERRORS: dict[str, Schema] = {"error": ERROR, **LOOKUP}
-_ID = ("schedule_id",)
+def _declare_change(
+    title: str, input: Mapping[str, Schema], output: Mapping[str, Schema], **hints: Any
+) -> Callable[[AnswerTool], AnswerTool]:
+    """Declare a tool that changes one schedule; its title is also what it does."""
+    always: dict[str, Schema] = {"success": FLAG, "schedule_id": TEXT}
+    return tools.declare(
+        title,
+        {"schedule_id": SCHEDULE_ID, **input},
+        {**always, "confirmation": TEXT, **output, "error": ERROR, **LOOKUP},
+        ("schedule_id",),
+        always=tuple(always),
+        refusals=_refusals(partial(_refusal, title.lower())),
+        idempotent=True,
+        **hints,
+    )
 
 
-@tools.declare(
+@_declare_change(
     "Pause",
-    {"schedule_id": SCHEDULE_ID, **inputs_of(operations.Pause, "schedule"), "timezone": ZONE},
-    {**_ANSWER, "paused": FLAG, "falls_into_pause": TEXT, **BRIEF, **_ERRORS},
-    _ID,
-    always=tuple(_ALWAYS),
-    refusals=_refusals(partial(_refusal, "pause")),
-    idempotent=True,
+    {**inputs_of(operations.Pause, "schedule"), "timezone": ZONE},
+    {"paused": FLAG, "falls_into_pause": TEXT, **BRIEF},
 )
 def pause_schedule(call: Call, arguments: Arguments) -> Reply:
     """Stop a schedule of any kind until resume_schedule or until a time. Recurring times in the pause are skipped; a
@@ -140,30 +147,13 @@ def pause_schedule(call: Call, arguments: Arguments) -> Reply:
     return _change(operations.Pause, call, arguments)
 
 
-@tools.declare(
-    "Resume",
-    {"schedule_id": SCHEDULE_ID, "timezone": ZONE},
-    {**_ANSWER, "paused": FLAG, "limits": LIMITS_IN_FORCE, **BRIEF, **_ERRORS},
-    _ID,
-    always=tuple(_ALWAYS),
-    refusals=_refusals(partial(_refusal, "resume")),
-    idempotent=True,
-)
+@_declare_change("Resume", {"timezone": ZONE}, {"paused": FLAG, "limits": LIMITS_IN_FORCE, **BRIEF})
 def resume_schedule(call: Call, arguments: Arguments) -> Reply:
     """Let a paused schedule fire again, from its next time on; a one-off that it held back fires at once."""
     return _change(operations.Resume, call, arguments)
 
 
-@tools.declare(
-    "Delete",
-    {"schedule_id": DELETED_ID},
-    {**_ANSWER, "note": BRIEF["note"], **FOLLOWERS, **_ERRORS},
-    _ID,
-    always=tuple(_ALWAYS),
-    refusals=_refusals(partial(_refusal, "delete")),
-    destructive=True,
-    idempotent=True,
-)
+@_declare_change("Delete", {"schedule_id": DELETED_ID}, {"note": BRIEF["note"], **FOLLOWERS}, destructive=True)
 def delete_schedule(call: Call, arguments: Arguments) -> Reply:
     """Delete a scheduled notification by its ID.
 
