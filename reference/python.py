@@ -68,6 +68,7 @@ _RESULTS = (
     answers.PreviewedTime,
     answers.Upcoming,
     answers.Occurrence,
+    types.RunList,
     answers.Run,
     types.RunReport,
     answers.RunDetails,

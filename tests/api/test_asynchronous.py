@@ -32,6 +32,7 @@ from duetime import (
 from duetime.api import base
 from duetime.api.asynchronous import MAX_CALLS, AsyncDeadLetters, AsyncInbox
 from duetime.api.runs import DeadLetters, Inbox
+from duetime.api.types import RunList
 from duetime.app import build
 from duetime.engine.scheduler import Scheduler
 from duetime.kinds.jobs.registry import default_registry
@@ -328,7 +329,7 @@ def test_type_checkers_know_the_arguments_and_results_of_every_form() -> None:
     async def coroutines(duetime: AsyncDuetime, schedule: AsyncSchedule) -> None:
         assert_type(await duetime.edit(id=1, name="Tea"), AsyncSchedule)
         assert_type(await schedule.wait(1), AsyncSchedule)
-        assert_type(await schedule.history(5, status="failed"), list[Run])
+        assert_type(await schedule.history(5, status="failed"), RunList)
         assert_type(await duetime.find("tea"), AsyncSchedule | None)
         await duetime.pause(1, until=1)  # type: ignore[arg-type]
         await schedule.edit(name=1)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from duetime import Duetime, InvalidInput, Message, Run, Schedule, Settings
-from duetime.api.types import RunReport
+from duetime.api.types import RunList, RunReport
 from duetime.service.answers import ANSWERS, Value
 from tests.support.tasks import PATIENCE, tasks
 
@@ -133,6 +133,21 @@ def test_a_schedule_is_changed_step_by_step(duetime: Duetime) -> None:
     assert [each.run_id for each in job.history(status="completed")] == [run.run_id]
     assert (job.cancel().status, job.refresh().status) == ("cancelled", "cancelled")
     assert job.delete().id == job.id and duetime.find(job.id) is None
+
+
+def test_a_history_says_what_it_understood_and_counted(duetime: Duetime) -> None:
+    job = duetime.schedule("shout", cron="0 9 * * *")
+    run = job.run_now(wait=PATIENCE)
+    runs = job.history(status="completed", since="yesterday", until=run.due.date().isoformat())
+    assert_type(runs, RunList)
+    assert [each.run_id for each in runs] == [run.run_id] and runs.counts == {"completed": 1} and runs.notes == []
+    assert runs.since is not None and runs.until is not None and runs.since.tzinfo == ZoneInfo("America/New_York")
+    assert runs.since < run.due < runs.until and (runs.until.hour, runs.until.minute) == (23, 59)
+    failed = duetime.history(status="failed")
+    assert failed == [] and failed.counts == {"completed": 1}, "whatever status is selected"
+    assert failed.since is failed.until is None and "1 completed" in failed.notes[0]
+    for same in (copy.copy(runs), pickle.loads(pickle.dumps(runs))):  # noqa: S301  its own
+        assert (len(same), same.counts, same.until) == (1, runs.counts, runs.until)
 
 
 def test_runs_of_a_schedule_are_stopped(duetime: Duetime) -> None:

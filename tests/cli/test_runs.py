@@ -501,7 +501,7 @@ def test_run_waits_for_the_end(cli: Cli) -> None:
     assert listed["counts"] == {"pending": 1} and set(listed["window"]) == {"from", "to"}
     assert cli("job", "add", "bye", "--task", "echo", "--every", "1h").code == 0
     assert cli("job", "run", "bye").code == 0
-    assert "1 of 2; --limit shows more. By status: 2 pending" in cli("run", "list", "--limit", "1").out
+    assert "1 of 2; --limit shows more. Of all statuses: 2 pending" in cli("run", "list", "--limit", "1").out
     assert cli("run", "list", "--to", "2 days ago", "--json").document["runs"] == []
 
 

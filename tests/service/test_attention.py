@@ -11,6 +11,7 @@ from duetime.engine.actor import Actor
 from duetime.engine.kind import Caller
 from duetime.engine.model import Trouble
 from duetime.engine.store import ScheduleQuery
+from duetime.engine.validation import NewSchedule
 from duetime.service.operations.attention import ListAttention, MarkRuns, attention, mark_runs
 from duetime.service.operations.inbox import Mark
 from duetime.service.presenters import View
@@ -111,6 +112,14 @@ def test_what_has_no_run_is_resolved_by_its_key(both: Stage) -> None:
     assert both.ada.knows("status")["problems"][0]["key"] == row["key"]
     assert both.ada.knows("mark_runs", run_ids=[row["key"]], mark="resolve") == {"marked": 1}
     assert rows(both) == [] and both.ada.knows("status")["problems"][0]["status"] == "resolved"
+
+
+def test_a_reminder_that_failed_was_not_delivered(both: Stage) -> None:
+    tea = NewSchedule("notification", "tea", "cron", {"expression": "0 9 * * *"}, {"message": "tea", "topic": "home"})
+    open_incident(both.app.scheduler, both.app.scheduler.create(ADA, tea).definition.public_id)
+    [row] = rows(both)
+    assert (row["trouble"], row["headline"]) == ("failed", "tea was not delivered")
+    assert row["next_step"].startswith("Check the channel")
 
 
 def test_a_failure_without_an_incident_is_listed_by_its_run(both: Stage) -> None:

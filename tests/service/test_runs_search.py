@@ -19,7 +19,13 @@ from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Registry
 from duetime.service.operations import history as operation
 from duetime.service.operations.change_runs import ChangeRuns, change_runs, plan_runs
-from duetime.service.operations.history import History, history, history_with_counts, sum_counts
+from duetime.service.operations.history import (
+    History,
+    history,
+    history_with_counts,
+    history_with_facts,
+    sum_counts,
+)
 from duetime.service.services import Call
 from duetime.service.text import Count
 from duetime.testing import Simulation
@@ -142,6 +148,20 @@ def test_only_the_newest_runs_are_searched_and_that_is_said(office: Office, monk
         assert len(answer.value.items) == number, given
         assert any("Only the newest" in note for note in answer.notes) == (number == 3), given
     assert office.counts(error="refused") == {"failed": "3"}
+
+
+@pytest.mark.parametrize("status", [None, "failed", "skipped"])
+def test_a_rare_status_is_counted_among_very_many_runs(
+    office: Office, monkeypatch: pytest.MonkeyPatch, status: str | None
+) -> None:
+    """Whatever status is selected, and although the first runs that are counted all completed."""
+    monkeypatch.setattr(operation, "COUNTED", 3)
+    office.job("echo")
+    office.advance(4 * HOUR)
+    office.job("sync", max_runs=1)
+    office.advance(HOUR)
+    facts = history_with_facts(office.call, History(status=status))[1]
+    assert facts["counts"] == {"completed": 5, "failed": 1}
 
 
 def test_the_newest_runs_are_those_of_the_owner(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,6 +193,14 @@ def test_an_alert_that_cannot_be_delivered_causes_none(store: BaseStore, hand: H
     assert told(store) == ["mow completed", "water the plants failed", "mow completed was not delivered"]
 
 
+def test_a_message_to_a_person_that_failed_was_not_delivered(store: BaseStore, hand: Hand) -> None:
+    create_one(store, every(HOUR, kind="notification", payload='{"title": "tea"}', name="tea"))
+    hand.record(hand.claim(T0 + HOUR, lanes=["notification"]), T0 + HOUR, NO_WATER)
+    tell(store, T0 + HOUR)
+    assert told(store) == ["tea", "tea was not delivered"]
+    assert [each.trouble for each in open_incidents(store)] == [Trouble.FAILED], "as it is recorded"
+
+
 def test_a_resolved_incident_is_not_told_again_until_it_is_over(store: BaseStore, hand: Hand) -> None:
     create_one(store, every(HOUR))
     run_at(hand, T0 + HOUR, NO_WATER)

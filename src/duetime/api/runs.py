@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from duetime.api.methods import Blocking, Opened, Steps, method, waits
-from duetime.api.types import Id, RunFilters, RunReport
+from duetime.api.types import Id, RunFilters, RunList, RunReport
 from duetime.api.values import (
     chosen_by,
     find_run,
@@ -45,7 +45,7 @@ class Running:
         return (yield from wait_for_run(self._call, run_id, seconds))
 
     @method
-    def history(self: Opened, id: Id | None = None, limit: int = 20, **filters: Unpack[RunFilters]) -> list[Run]:
+    def history(self: Opened, id: Id | None = None, limit: int = 20, **filters: Unpack[RunFilters]) -> RunList:
         """Return the runs of one schedule, which may be deleted, or of all schedules; the latest first. The options
         select them."""
         return history(self._call, id, filters, limit)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal, TypedDict
+from zoneinfo import ZoneInfo
 
 from duetime.engine.value_class import dataclass
-from duetime.service.answers import RunDetails, Value
+from duetime.service.answers import Run, RunDetails, Value
 from duetime.service.options import PolicyOptions, Time, TimeOptions
 
 Id = str | int
@@ -41,6 +42,7 @@ class RunFilters(TypedDict, total=False):
     since: Time | None
     """A time such as `yesterday`, compared with the times at which runs were due."""
     until: Time | None
+    """A date includes the whole day."""
     tagged: str | None
     task: str | None
     """What runs: the task of a job, the agent of a prompt, the topic of a notification."""
@@ -109,6 +111,25 @@ class RunReport(RunDetails):
 
     deliveries: list[Delivery]
     """The messages about its end."""
+
+
+class RunList(list[Run]):
+    """Runs, the latest first: a list, which also has what the search understood and counted."""
+
+    counts: dict[str, int]
+    """The number of runs by status, whatever `status` selects; each is counted up to 10,000."""
+    since: datetime | None
+    """The time that `since` was understood as."""
+    until: datetime | None
+    """The time that `until` was understood as."""
+    notes: list[str]
+    """What was not searched, and what there is instead if nothing matches."""
+
+    def __init__(self, runs: Iterable[Run], facts: Mapping[str, Any], notes: Iterable[str], zone: str) -> None:
+        super().__init__(runs)
+        window = {name: datetime.fromisoformat(text) for name, text in facts.get("window", {}).items()}
+        first, last = (window[each].astimezone(ZoneInfo(zone)) if each in window else None for each in ("from", "to"))
+        self.counts, self.notes, self.since, self.until = facts["counts"], list(notes), first, last
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)

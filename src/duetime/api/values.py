@@ -23,7 +23,7 @@ from duetime.api.methods import (
     method,
     waits,
 )
-from duetime.api.types import EditOptions, Id, RunFilters
+from duetime.api.types import EditOptions, Id, RunFilters, RunList
 from duetime.engine import model
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import NotFound
@@ -33,8 +33,7 @@ from duetime.service.errors import refuse
 from duetime.service.operations.change import Cancel, ChangeRequest, Delete, Pause, Restore, Resume, change
 from duetime.service.operations.declaration import Answer, check_type, is_naive, read_range
 from duetime.service.operations.edit import EditedSchedule
-from duetime.service.operations.history import History, ShowRun, run_views, show_run
-from duetime.service.operations.history import history as read_history
+from duetime.service.operations.history import History, ShowRun, history_with_facts, run_views, show_run
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
 from duetime.service.operations.schedules import Show, detail_of, details_of, show
 from duetime.service.operations.waiting import has_ended, waited_for
@@ -147,7 +146,7 @@ class OneScheduleMethods(ScheduleMethods):
         return stop_runs(self._call, id)
 
     @method
-    def history(self: Opened, id: Id, limit: int = 20, **filters: Unpack[RunFilters]) -> list[Run]:
+    def history(self: Opened, id: Id, limit: int = 20, **filters: Unpack[RunFilters]) -> RunList:
         """Return its runs, the latest first. The options are those of `Duetime.history`."""
         return history(self._call, id, filters, limit)
 
@@ -296,9 +295,10 @@ def wait_for(read: Callable[[], T], is_over: Callable[[T], bool], seconds: float
     return state
 
 
-def history(call: Call, id: Id | None, filters: RunFilters, limit: int) -> list[Run]:
-    request = History(**chosen_by(call, id, filters), limit=limit)
-    return runs_of(call, read_history(call, request).value.items)
+def history(call: Call, id: Id | None, filters: RunFilters, limit: int) -> RunList:
+    request = History(**chosen_by(call, id, filters), limit=limit, count_to=0)
+    (page, _, notes), facts = history_with_facts(call, request)
+    return RunList(runs_of(call, page.items), facts, notes, call.zone)
 
 
 def chosen_by(call: Call, id: Id | None, filters: RunFilters) -> dict[str, Any]:

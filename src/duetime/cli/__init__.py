@@ -52,7 +52,7 @@ _SECTIONS: Mapping[str, tuple[Command, ...]] = {
         _own("hook", "setup.hook", "Hooks: addresses at which services report events."),
     ),
     "Data": (
-        _own("apply", "data.apply", "Make schedules what a file says, after showing the changes."),
+        _own("apply", "data.apply", "Make the schedules match a file, after showing the changes."),
         _own("import", "data.import_", "Import schedules from a crontab or an export."),
         _own("export", "data.export", "Write schedules as JSON lines, as TOML or as a calendar."),
         _own("backup", "data.database", "Copy the store while it is in use.", "backup_commands"),

@@ -64,7 +64,10 @@ class RunsShape(PageShape):
     runs: list[answers.Run]
     notes: list[str] = Field(default=[], description="Which failures are kept elsewhere and therefore not listed.")
     window: dict[str, datetime] = Field(default={}, description="The window as it was understood, `from` and `to`.")
-    counts: dict[str, int] = Field(default={}, description="The number of runs in it by status, up to 10,000 in all.")
+    counts: dict[str, int] = Field(
+        default={},
+        description="The number of runs in it by status, whatever `status` selects; each is counted up to 10,000.",
+    )
 
 
 class RefusedRun(ClosedModel):

@@ -157,7 +157,7 @@ class IncidentsMixin(RecordsMixin, Incidents):
         for each in incidents:
             topic = ALERTS if self.messenger is None else self.messenger.topic_of_alerts(each.tags)
             by_topic.setdefault(topic, []).append(each)
-        return [describe(group, now)._replace(topic=topic) for topic, group in by_topic.items()]
+        return [describe(group, now, self.messenger)._replace(topic=topic) for topic, group in by_topic.items()]
 
     def note_unreachable(self, labels: Mapping[str, str], before: Instant, now: Instant) -> None:
         values = self._texts(list(labels)), before, MOST_NOTED

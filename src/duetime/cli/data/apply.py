@@ -1,4 +1,4 @@
-"""`duetime apply`: makes schedules what a file says, after showing what that changes."""
+"""`duetime apply`: makes the schedules match a file, after showing the changes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def apply_file(
     db: Db = None,
     json_: Json = False,
 ) -> int:
-    """Make schedules what a file says: create, change and, with --prune, delete what differs.
+    """Make the schedules match a file: create, change and, with --prune, delete what differs.
 
     The file is TOML, JSON or YAML. It has a table for each schedule, such as [jobs.backup], with the names of the
     options of `duetime job add` (timezone for --tz, args for --arg); ${BACKUP_TOKEN} is a variable of the environment.

@@ -201,7 +201,7 @@ def list_(
             output.table(headings, rows, whole=3, spare={"KIND": 20})
             if len(page.items) < page.total:
                 by_status = ", ".join(f"{number:,} {state}" for state, number in facts.get("counts", {}).items())
-                counts = f" By status: {by_status}" if by_status else ""
+                counts = f" Of all statuses: {by_status}" if by_status else ""
                 output.say(f"{len(page.items)} of {counted(page)}; --limit shows more.{counts}")
             for note in notes:
                 output.say(note)

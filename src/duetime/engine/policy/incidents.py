@@ -11,7 +11,7 @@ from typing import Final
 
 from duetime.engine.clock import DAY, MINUTE, Instant
 from duetime.engine.model import Definition, Run, RunId, ScheduleId, Trouble
-from duetime.engine.policy.follow_ups import shown_tags
+from duetime.engine.policy.follow_ups import Messenger, shown_tags
 from duetime.engine.policy.options import ALERTS, AlertMode, NotifyOn, Policy, policy_for_ending, tags_of
 from duetime.engine.policy.rows import IncidentEvent, OwnerMessage, Writes
 from duetime.engine.value_class import NamedTuple, pattern
@@ -143,11 +143,18 @@ def next_due(incident: IncidentRow, now: Instant) -> Instant | None:
     return Instant(now + REMIND_AFTER)
 
 
-def describe(incidents: Sequence[IncidentRow], now: Instant) -> OwnerMessage:
+def trouble_to_tell(incident: IncidentRow, messenger: Messenger | None) -> str:
+    """Return what people are told is wrong: a message to a person that failed was not delivered."""
+    is_message = messenger is not None and incident.kind == messenger.kind
+    return Trouble.UNDELIVERED if is_message and incident.trouble == Trouble.FAILED else incident.trouble
+
+
+def describe(incidents: Sequence[IncidentRow], now: Instant, messenger: Messenger | None = None) -> OwnerMessage:
     """Return the one message about the incidents of an owner. A schedule that stopped by itself is named once, although
     its failure is an incident, too; and so is one that works again, unless it failed since."""
     stopped = {each.schedule for each in incidents if each.trouble in (Trouble.PAUSED, Trouble.BROKEN)}
     incidents = [each for each in incidents if each.trouble != Trouble.FAILED or each.schedule not in stopped]
+    incidents = [each._replace(trouble=trouble_to_tell(each, messenger)) for each in incidents]
     unwell = [each for each in incidents if each.recovered is None]
     failing = {each.schedule for each in unwell}
     well = {each.schedule: each for each in incidents if each.schedule not in failing}

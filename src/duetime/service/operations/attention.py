@@ -10,7 +10,7 @@ from typing import Annotated, Final, NamedTuple
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import DISMISSABLE, Definition, Run, RunStatus, Schedule, ScheduleId, ScheduleState, Trouble
-from duetime.engine.policy.incidents import NO_INCIDENT, IncidentRow, headline
+from duetime.engine.policy.incidents import NO_INCIDENT, IncidentRow, headline, trouble_to_tell
 from duetime.engine.policy.options import checked_tag
 from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse_many
@@ -99,7 +99,7 @@ def attention(call: Call, request: ListAttention) -> Answer[AttentionRows]:
 
 
 def problem_view(call: Call, row: IncidentRow) -> View:
-    shape, trouble = incident_shape(row, call.zone), Trouble(row.trouble)
+    shape, trouble = incident_shape(row, call.zone), Trouble(trouble_to_tell(row, call.scheduler.store.messenger))
     step = _NEXT_STEPS[trouble] if row.run or trouble != Trouble.UNTAKEN else _NEEDS_LABEL
     return {**shape, "headline": headline(trouble, shape["name"]), "next_step": step}
 

@@ -129,7 +129,7 @@ class History(PagedRequest):
 class ShowRun(OperationRequest):
     """One run of any kind."""
 
-    run: Annotated[int, Field("The number of a run.", brief="One run, its result whole.", name="run_id")]
+    run: Annotated[int, Field("The number of a run.", brief="One run, in full.", name="run_id")]
 
 
 def history(call: Call, request: History) -> Answer[Page[Run]]:
@@ -140,7 +140,7 @@ def history(call: Call, request: History) -> Answer[Page[Run]]:
 
 def history_with_facts(call: Call, request: History) -> tuple[Answer[Page[Run]], View]:
     """Do the same; with the first page, return the window as it was understood, and the number of its runs by status,
-    whatever statuses were chosen."""
+    whatever statuses were chosen, each up to `COUNTED_TO`."""
     query = query_of(call, request)
     if request.cursor is not None:
         return _read(call, request, query), {}
@@ -148,6 +148,10 @@ def history_with_facts(call: Call, request: History) -> tuple[Answer[Page[Run]],
     is_whole, here = sum(counts.values()) < COUNTED, chosen_statuses(request) or counts
     if is_whole and not any(counts.get(status) for status in here):  # a search need not look once more
         query = replace(query, ids=())
+    if not is_whole:  # the first of very many may all have the same status
+        every = _count_every_status(call, request, replace(query, status=None, statuses=(), cursor=None))
+        numbers = {status: max(every[status].number, counts.get(status, 0)) for status in sorted(every)}
+        counts = {status: number for status, number in numbers.items() if number}
     answer = _read(call, request, query, counts)
     window = {"from": moment_view(query.due_from, call.zone), "to": moment_view(query.due_to, call.zone)}
     window = {name: value for name, value in window.items() if value is not None}
@@ -159,7 +163,7 @@ def _read(call: Call, request: History, query: RunQuery, counts: Mapping[str, in
     notes = [*(call.services.failure_notes(request.kind) if request.schedule is None else ())]
     if query.above:
         notes.append(_PARTLY_SEARCHED)
-    if not page.items and request.cursor is None and request.count_to != 0:
+    if not page.items and request.cursor is None and (counts is not None or request.count_to != 0):
         others = _count_by_status(call, query) if counts is None else counts
         notes.append(_nothing_found(others, query, call.zone))
     return Answer(page, (), notes)

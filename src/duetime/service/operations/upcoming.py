@@ -57,7 +57,7 @@ class ListUpcoming(OperationRequest):
         Time | None, Field("Only from this time on; by default, now.", brief="From then: tomorrow.", name="from")
     ] = None
     until: Annotated[
-        Time | None, Field("Only up to this time; a date includes the whole day.", brief="Until then: 2026-02-10.")
+        Time | None, Field("Only up to this time; a date includes the whole day.", brief="To 2026-02-10 inclusive.")
     ] = None
     kind: Kind = None
     topic: Annotated[

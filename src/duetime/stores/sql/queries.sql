@@ -372,7 +372,7 @@ ORDER BY owner LIMIT 1000
 SELECT 1 FROM incidents WHERE owner = ? AND told BETWEEN ? AND ? LIMIT 1
 
 -- name: incidents_to_tell
-SELECT i.*, s.name, s.public_id, s.policy FROM incidents i JOIN schedules s ON s.id = i.schedule
+SELECT i.*, s.name, s.public_id, s.kind, s.policy FROM incidents i JOIN schedules s ON s.id = i.schedule
 WHERE i.owner = ? AND i.due <= ? ORDER BY i.id
 
 -- name: told_incident
