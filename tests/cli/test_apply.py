@@ -171,6 +171,8 @@ def test_yaml_without_its_package_is_refused(file: Path, monkeypatch: pytest.Mon
         ("[duetime]\nname = 'a:b'", "no colon"),
         ("[jobs.a]\ntask = 'echo'\nargs = ['${NOT_THERE} ${NOR_THIS}']\nevery = '1h'", "no NOT_THERE, NOR_THIS"),
         ("[jobs.a]\ntask = 'echo'\nevery = '1h'\ntiemout = 3", "jobs.a: tiemout"),
+        ("[jobs.a]\ntask = 'echo'\nevery = '1h'\nmax_atempts = 3", "did you mean the option max_attempts?"),
+        ("[notifications.a]\nmessage = 'hi'\ntopic = 'me'\nevery = '1h'\ntag = ['x']", "the option tagged?"),
         ("[jobs.a]\ntask = 'echo'", "jobs.a: give exactly one of"),
         ("[jobs.a]\ntask = 'echo'\nevery = '1h'\ntrigger = { type = 'cron', expression = '@daily' }", "leave one"),
     ],

@@ -217,7 +217,7 @@ def test_what_failed_is_here_whatever_kind_it_is(cli: Cli, tmp_path: Path) -> No
 
 
 def test_a_run_is_listed_shown_and_stopped(cli: Cli) -> None:
-    assert "No runs were found." in cli("run", "list").out
+    assert "Nothing ran." in cli("run", "list").out
     assert cli("job", "add", "x", "--task", "echo", "--arg", "hi", "--every", "1h").code == 0
     assert cli("job", "run", "x").code == 0
     (run,) = cli("run", "list", "--status", "live", "--kind", "job", "--json").document["runs"]

@@ -31,6 +31,7 @@ def test_a_program_says_how_many_or_yes(seven: Cli, action: str, doing: str) -> 
     assert seven("change", action, "--all", "--expected", "6").code == 4
     assert listed(seven, "scheduled") == 7
     assert seven("change", action, "j1", "j2", "--expected", "2").code == 0
+    assert "1 schedule was " in seven("change", action, "j3", "--expected", "1").out
     assert seven("change", action, "--all", "--yes").code == 0
     assert listed(seven, "scheduled") == 0
 

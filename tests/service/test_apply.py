@@ -383,6 +383,15 @@ def test_a_one_off_that_has_run_is_not_repeated_unless_it_changes(both: Stage) -
     assert stored(both)["once"].progress.state == "active"
 
 
+def test_a_one_off_that_has_begun_does_not_keep_an_export_from_being_applied(both: Stage) -> None:
+    create(call_of(both), CreateSchedule("prompt", {"prompt": "tea"}, {"when": "in 1 hour"}, name="tea"))
+    both.time.advance(timedelta(hours=2))
+    assert stored(both)["tea"].progress.active == 1, "it waits for an agent"
+    answer = apply(call_of(both), ApplyFile("elsewhere", exported(both, "elsewhere")))
+    assert answer.value.changes == [] and answer.value.unchanged == 1
+    assert list(answer.notes) == ["prompts.tea has begun, so it stays as it is."]
+
+
 def test_what_was_confirmed_is_what_is_done(stage: Stage) -> None:
     plan = run(stage, {"job.a": job(every="1h")}, dry_run=True)
     edited = {"job.a": job(every="2h")}

@@ -99,7 +99,7 @@ def _row(app: Application, row: dict[str, Any]) -> str:
 
 
 def _text(app: Application, action: str, done: BulkChange, *, until: Instant | None) -> str:
-    verb = "would be" if done.dry_run else "were"
+    verb = "would be" if done.dry_run else "was" if done.changed == 1 else "were"
     number = len(done.matched) if done.dry_run else done.changed
     others = [each for each in done.matched if "owner" in each]
     named = done.matched if done.dry_run else done.matched[:_NAMED] if action == "pause" else others

@@ -37,7 +37,8 @@ def logs(
     """Show what a run wrote: what its task printed and logged, or what its program wrote. With --json, each line is an
     answer as of the HTTP API."""
     with opened(db) as app:
-        id = _run(app, run).id
+        started = _run(app, run)
+        id = started.id
         request, latest, button = ReadLog(run=id, attempt=attempt), 0, StopButton()
         with button.installed():
             while True:
@@ -47,7 +48,8 @@ def logs(
                     break
                 request = ReadLog(run=id, attempt=attempt, after=answer.next or None)
         if not latest and not json_:
-            print("It has written nothing." if answer.ended else "It has written nothing yet.")
+            error = f" Its error: {program(app, 'runs', 'show', str(id))}" if started.error else ""
+            print(f"It has written nothing.{error}" if answer.ended else "It has written nothing yet.")
 
 
 def _run(app: Application, text: str) -> Run:

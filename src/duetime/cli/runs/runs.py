@@ -191,7 +191,7 @@ def list_(
             more |= facts
             output.print_json({"runs": views, "total": page.total, "next_cursor": page.cursor, **more})
         elif not page.items:
-            print(" ".join(["No runs were found.", *notes]))
+            print(" ".join(notes if cursor is None else ["No runs were found.", *notes]))
         else:
             rows = []
             for run in page.items:

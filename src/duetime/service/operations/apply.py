@@ -26,7 +26,8 @@ from duetime.service.errors import refuse
 from duetime.service.masking import masked, masked_payload
 from duetime.service.operations.create import changes_to
 from duetime.service.operations.declaration import Answer
-from duetime.service.presenters import policy_shape, reads_as, source_view, source_warnings
+from duetime.service.options import policy_options, time_options
+from duetime.service.presenters import policy_shape, reads_as, source_view, source_warnings, trigger_shape
 from duetime.service.schedule_files import FileEntry, new_of, reference_to
 from duetime.service.services import Call
 from duetime.service.warnings import ScheduleWarning
@@ -170,7 +171,8 @@ class _FilePlanner:
         try:
             yield
         except Refused as error:
-            self._problems.append(f"{path}: {with_cron_fault(error.message).rstrip('.')}")
+            problem = with_cron_fault(error.message).rstrip(".")
+            self._problems.append(f"{path}: {problem}{_similar_option(error)}")
 
     def _chains(self, news: Mapping[str, NewSchedule]) -> dict[str, str | None]:
         """Return the entry that each entry follows, which it names by its heading, its name or its id; None if it
@@ -211,6 +213,8 @@ class _FilePlanner:
         self._followable[path] = Followed(definition.id, definition.public_id, new.name)
         if state == ScheduleState.CANCELLED:
             self.notes.append(f"{path} was cancelled and stays so; restore it, or delete it and apply the file again.")
+        elif state not in OVER and _has_begun(schedule):
+            self.notes.extend([] if is_same else [f"{path} has begun, so it stays as it is."])
         elif state in OVER and not is_same and definition.key.startswith(self._prefix):
             self._remove(path, schedule)
             self._create(path, new)
@@ -268,6 +272,21 @@ class _FilePlanner:
         differences = list(_differences(stored, stored._replace(**texts)))
         change = _change("change", path, target)._replace(id=stored.public_id, differences=differences)
         self.steps.append(FileStep(change, None, schedule, patch._replace(rewrites=payload is not None)))
+
+
+def _has_begun(schedule: Schedule) -> bool:
+    """Return whether it is a one-off whose run has not ended."""
+    return schedule.progress.next is None and trigger_shape(schedule.definition.trigger)["type"] == "once"
+
+
+def _similar_option(error: Refused) -> str:
+    """Return the option that an unknown field of an entry may mean, as the rest of a sentence."""
+    if error.field is None or "has no such field" not in error.message:
+        return ""
+    from difflib import get_close_matches  # only an error needs it
+
+    names = get_close_matches(error.field, [*time_options(), *policy_options()], 1)
+    return f"; did you mean the option {names[0]}?" if names else ""
 
 
 def _change(action: str, path: str, definition: Definition) -> FileChange:

@@ -169,7 +169,7 @@ def change_one(target: NamedSchedule, action: str, *, yes: bool = True, **option
     text = f"{verb} {short}  {clean(name_of(definition))}"
     ended = "".join(f"\nnote   {clean(each)}" for each in (changed.followers, changed.declared) if each)
     if request.action == "delete":
-        back = "" if options.get("forever") else f" Bring it back within a day: {again(app, 'restore', short)}"
+        back = "" if options.get("forever") else f"; bring it back within a day: {again(app, 'restore', short)}"
         still = f"Its runs can still be read: {again(app, 'history', short)}{back}"
         text = (f"{text}. {still}" if is_stored(definition) else text) + ended
         output.print_result(json_, {"id": changed.id, "deleted": True, **changed.facts()}, text)
