@@ -66,7 +66,8 @@ class RunsShape(PageShape):
     window: dict[str, datetime] = Field(default={}, description="The window as it was understood, `from` and `to`.")
     counts: dict[str, int] = Field(
         default={},
-        description="The number of runs in it by status, whatever `status` selects; each is counted up to 10,000.",
+        description="The number of runs in it by status, whatever `status` selects. Of very many, 1,000 are counted, "
+        "and as many that failed, did not run or have not ended.",
     )
 
 

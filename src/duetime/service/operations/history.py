@@ -140,7 +140,7 @@ def history(call: Call, request: History) -> Answer[Page[Run]]:
 
 def history_with_facts(call: Call, request: History) -> tuple[Answer[Page[Run]], View]:
     """Do the same; with the first page, return the window as it was understood, and the number of its runs by status,
-    whatever statuses were chosen, each up to `COUNTED_TO`."""
+    whatever statuses were chosen. Of very many, `COUNTED` are counted, and as many that went wrong or are live."""
     query = query_of(call, request)
     if request.cursor is not None:
         return _read(call, request, query), {}
@@ -148,10 +148,11 @@ def history_with_facts(call: Call, request: History) -> tuple[Answer[Page[Run]],
     is_whole, here = sum(counts.values()) < COUNTED, chosen_statuses(request) or counts
     if is_whole and not any(counts.get(status) for status in here):  # a search need not look once more
         query = replace(query, ids=())
-    if not is_whole:  # the first of very many may all have the same status
-        every = _count_every_status(call, request, replace(query, status=None, statuses=(), cursor=None))
-        numbers = {status: max(every[status].number, counts.get(status, 0)) for status in sorted(every)}
-        counts = {status: number for status, number in numbers.items() if number}
+    if not is_whole:  # the first of very many may all have completed
+        every = replace(query, status=None, statuses=(), cursor=None, count_to=COUNTED)
+        for part in (replace(every, statuses=_UNWELL), replace(every, status="live")):
+            numbers = call.scheduler.run_counts(call.caller, part)
+            counts |= {status: max(number, counts.get(status, 0)) for status, number in numbers.items()}
     answer = _read(call, request, query, counts)
     window = {"from": moment_view(query.due_from, call.zone), "to": moment_view(query.due_to, call.zone)}
     window = {name: value for name, value in window.items() if value is not None}
