@@ -28,6 +28,7 @@ from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.postgres.transaction import SQL
 from duetime.stores.run_search import run_count
 from duetime.stores.search import firing_page
+from tests.support.clusters import free_port
 from tests.support.drafts import T0, every, once
 from tests.support.filling import OWNER, fill_runs
 from tests.support.hand import Hand, create, create_one, the_run
@@ -243,6 +244,7 @@ from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.postgres.transaction import SQL
 
 connections.WRITER_SETTINGS["idle_in_transaction_session_timeout"] = "200ms"
+connections.WRITER_SETTINGS["tcp_user_timeout"] = "1s"
 url, schedule, place = sys.argv[1:]
 send = psycopg.Cursor.execute
 
@@ -255,6 +257,9 @@ def execute(cursor, statement, *values, **options):
 psycopg.Cursor.execute = execute
 with PostgresStore(url)._write() as tx:
     tx.lock_schedule(int(schedule))
+    if place == "before it reads":
+        tx._db.pgconn.send_query(b"SELECT repeat('x', 1000) FROM generate_series(1, 50000)")
+        tx._db.pgconn.flush()
     os.kill(os.getpid(), signal.SIGSTOP)
 """
 
@@ -264,8 +269,25 @@ def test_a_process_that_is_stopped_in_a_transaction_does_not_keep_its_locks(
     store: PostgresStore, clean_postgres_url: str, place: str
 ) -> None:
     """It is stopped between two bursts of statements, or after the first statement of a burst."""
+    change_beside_one_that_is_stopped(store, clean_postgres_url, place)
+
+
+@pytest.mark.later
+def test_nor_does_one_that_is_stopped_before_it_reads_much(private_postgres: PostgresServer) -> None:
+    """The server waits for room to send the rest, and only the network can tell it that nobody reads."""
+    port = free_port()
+    private_postgres.stop()
+    with (private_postgres._data / "postgresql.conf").open("a", encoding="utf-8") as file:
+        file.write(f"listen_addresses = '127.0.0.1'\nport = {port}\n")
+    private_postgres.start()
+    url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+    with checked_store(url) as store:
+        change_beside_one_that_is_stopped(store, url, "before it reads")
+
+
+def change_beside_one_that_is_stopped(store: PostgresStore, url: str, place: str) -> None:
     schedule = create_one(store, once())
-    child = subprocess.Popen([sys.executable, "-c", STOPPED, clean_postgres_url, str(schedule), place])
+    child = subprocess.Popen([sys.executable, "-c", STOPPED, url, str(schedule), place])
     try:
         _, status = os.waitpid(child.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status)

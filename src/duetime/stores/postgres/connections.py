@@ -111,6 +111,7 @@ SETTINGS: Mapping[str, str] = {
     "client_encoding": "UTF8",
     "default_transaction_isolation": "read committed",
     "idle_in_transaction_session_timeout": "5s",  # a process that is stopped in mid-transaction must release its locks
+    "tcp_user_timeout": "20s",  # also if it was stopped before it has read a large answer
     "lock_timeout": "8s",
     "jit": "off",
     # Lists and the due queue are read in index order and no further than asked for. Without statistics, the planner
