@@ -50,7 +50,7 @@ class Ordeal:
 
     def create_waiting(self, number: int, gate: Path) -> None:
         """Create jobs that end once a file exists."""
-        due = datetime_of(Instant(CLOCK.now() + 30 * SECOND)).isoformat()
+        due = _once_created(number)
         payload = {"task": "wait_for", "args": [str(gate)]}
         names = [f"{self._name}-{each}" for each in range(number)]
         for start in range(0, number, 1000):
@@ -70,12 +70,9 @@ class Ordeal:
         return (int(used[11]) + int(used[12])) / os.sysconf("SC_CLK_TCK"), peak / 1024
 
     def create(self, number: int, seconds: float) -> None:
-        due, policy = (
-            datetime_of(Instant(CLOCK.now() + 10 * SECOND)).isoformat(),
-            {} if self._timeout is None else {"timeout": int(self._timeout * SECOND)},
-        )
-        policy |= {} if self._timeout is None else {"max_attempts": 3, "backoff": SECOND}
-        news = []
+        due, policy, news = _once_created(number), {}, []
+        if self._timeout is not None:
+            policy = {"timeout": int(self._timeout * SECOND), "max_attempts": 3, "backoff": SECOND}
         for each in range(number):
             key = f"{self._name}-{each}"
             payload = {"task": "work", "args": [key, seconds, str(self._events)]}
@@ -125,7 +122,12 @@ class Ordeal:
         assert set(self.executions()) == {run.name for run in runs}
 
 
-def endure(folder: Path, cluster: Cluster, number: int, seconds: float) -> int:
+def _once_created(number: int) -> str:
+    """Return a time at which so many jobs have been created."""
+    return datetime_of(Instant(CLOCK.now() + 2 * SECOND + number * SECOND // 200)).isoformat()
+
+
+def endure(folder: Path, cluster: Cluster, number: int, seconds: float, *, kills_head: bool = True) -> int:
     """Run jobs while a worker of the cluster, Duetime and the head are killed, once each; every run is recorded once.
     Return how many executions there were in all."""
     timeout = None if cluster.timeout is None else cluster.timeout + number * seconds
@@ -139,7 +141,8 @@ def endure(folder: Path, cluster: Cluster, number: int, seconds: float) -> int:
         cluster.workers[0] = cluster.start_worker()
         ordeal.start()
         ordeal.wait_for(3 * number // 5)
-        cluster.restart_head()
+        if kills_head:
+            cluster.restart_head()
         ordeal.wait_for(number)
         ordeal.check(number, attempts=1 if timeout is None else 3)
         return len(ordeal.executions())

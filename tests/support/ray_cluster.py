@@ -54,7 +54,8 @@ class RayCluster(Cluster):
     def _start(self, *options: str) -> subprocess.Popen[bytes]:
         place = ("--node-ip-address", "127.0.0.1", "--temp-dir", self._temporary, "--object-store-memory", "80000000")
         ports = ("--min-worker-port", "0", "--max-worker-port", "0", "--disable-usage-stats", "--block")
-        command = (sys.executable, "-m", "ray.scripts.scripts", "start", *options, *place, *ports)
+        little = ("--include-log-monitor", "false", "--no-monitor")
+        command = (sys.executable, "-m", "ray.scripts.scripts", "start", *options, *place, *ports, *little)
         before = self._log().count(STARTED)
         for _ in range(3):  # Ray gives a node half a minute to start, which is too little on a busy machine
             process = self.start(*command)
