@@ -152,12 +152,13 @@ def crowd(folder: Path, cluster: Cluster, number: int) -> tuple[float, float]:
     """Have very many runs out at once. Return the seconds of processor time that each costs Duetime, and its megabytes
     of memory."""
     gate = folder / "gate"
-    with Ordeal(folder, cluster) as ordeal, closing(executor_type(cluster.name)(cluster.address)) as executor:
+    with Ordeal(folder, cluster) as ordeal:
         ordeal.create_waiting(number, gate)
         ordeal.start()
-        eventually(lambda: len(executor.keys("duetime-")) == number, 300, "all are out")
+        with closing(executor_type(cluster.name)(cluster.address)) as executor:
+            eventually(lambda: len(executor.keys("duetime-")) == number, 300, "all are out")
         assert ordeal.out() == number
         gate.touch()
-        ordeal.wait_for(number)
+        ordeal.wait_for(number, 600)
         seconds, megabytes = ordeal.usage()
         return seconds / number, megabytes

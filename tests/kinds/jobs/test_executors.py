@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,12 +30,17 @@ from duetime.service.operations.history import History, history
 from duetime.service.operations.status import executors, status
 from duetime.service.operations.waiting import waited_for
 from duetime.service.services import local_call
+from duetime.service.vocabulary import clock_local
 from duetime.service.workers import work_entry
+from duetime.settings import ExecutorSettings
 from tests.support import cluster_tasks
+from tests.support.browsing import signed_in
+from tests.support.cli import Cli
 from tests.support.invariants import invariants
 from tests.support.jobs import make_work
 from tests.support.local_cluster import ForgetfulCluster, UninstalledCluster
 from tests.support.tracking import CALLER, NAME, Tracked, handed_over, tracked
+from tests.support.web import site
 from tests.support.workers import ShiftedClock, eventually
 
 FORGETFUL = f"{ForgetfulCluster.__module__}:{ForgetfulCluster.__name__}"
@@ -200,6 +206,34 @@ def test_a_late_answer_to_a_run_that_was_given_up_is_not_recorded(heavy: Tracked
     other._record([(run, Failed("late"))])
     assert heavy.run_of(schedule).error == "cancelled"
     gate.touch()
+
+
+# -- what people see ----------------------------------------------------------------------------------------------
+
+
+def test_the_command_line_shows_a_run_as_running_on_its_cluster(cli: Cli, tmp_path: Path) -> None:
+    with tracked(str(tmp_path / "my.db")) as heavy:
+        schedule = handed_over(heavy, "wait_for", str(tmp_path / "gate"))
+        run = heavy.run_of(schedule)
+        listed, shown = cli("runs", "list").out, cli("runs", "show", str(run.id)).out
+        before, status = cli("history", schedule.definition.public_id).out, cli("status", "--db", "my.db").out
+        (tmp_path / "gate").touch()
+    assert re.search(r"running .* heavy +on cluster", listed)
+    assert re.search(r"status +running", shown)
+    assert re.search(r"running .* on cluster", before)
+    since = clock_local(run.started or run.due, "UTC")
+    assert f"cluster (local), 8 workers, 1 run out, the oldest since {since}" in status
+
+
+def test_the_dashboard_shows_clusters_that_work_and_those_that_do_not(tmp_path: Path) -> None:
+    executors = {"cluster": ExecutorSettings("dask", "tcp://one:1"), "gone": ExecutorSettings("ray", "ray://two:2")}
+    with site(tmp_path, executors=executors) as there:
+        now = there.room.clock.now()
+        there.room.store.note_executor(ExecutorRow("cluster", "dask", 2, None, now))
+        there.room.store.note_executor(ExecutorRow("gone", "ray", None, "nobody answers", now))
+        text = signed_in(there).text("/")
+        assert "alive cluster dask · 2 workers · 0 runs out" in text
+        assert "away gone ray · 0 runs out nobody answers" in text
 
 
 # -- a cluster that is away ----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from duetime.cli.serve.shutdown import StopButton
 from duetime.service.errors import refuse
 from duetime.service.operations.history import History, history
 from duetime.service.operations.logs import LogAnswer, ReadLog, left_out_line, log_view, read_log
+from duetime.service.state_details import shown_status
 from duetime.service.vocabulary import Run
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS
@@ -61,7 +62,7 @@ def _run(app: Application, text: str) -> Run:
     run = next((run for run in latest if run.started is not None), None)
     if run is None:
         raise refuse("not_found", f"{clean(text)} has not run yet, so that it has written nothing")
-    output.note(f"Run {run.id}, {run.status}, due {local_time(run.due, app.call.zone)}:")
+    output.note(f"Run {run.id}, {shown_status(run)}, due {local_time(run.due, app.call.zone)}:")
     return run
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -133,7 +134,7 @@ def status(db: Db = None, json_: Json = False) -> None:
         ("store", server["address"]),
         ("zone", view["timezone"]),
         ("workers", ", ".join(workers) or "none"),
-        *((("executors", "; ".join(map(_executor, view["executors"]))),) if "executors" in view else ()),
+        *((("executors", "; ".join(clusters)),) if (clusters := [*_executors(view)]) else ()),
         ("channels", _names(view.get("channels", []))),
         ("topics", ", ".join(view["topics"]) or "none is in use"),
         ("agents", _names(view.get("agents", []))),
@@ -157,11 +158,12 @@ def _names(rows: list[dict[str, Any]]) -> str:
     return ", ".join(_described(each) for each in rows) or "none"
 
 
-def _executor(row: dict[str, Any]) -> str:
-    workers = "" if row["workers"] is None else f", {plural(row['workers'], 'worker')}"
-    oldest = "" if row["oldest"] is None else f", the oldest since {row['oldest']}"
-    missing = f": {row['missing']}" if "missing" in row else ""
-    return f"{row['name']} ({row['type']}){workers}, {plural(row['out'], 'run')} out{oldest}{missing}"
+def _executors(view: dict[str, Any]) -> Iterator[str]:
+    for row in view.get("executors", ()):
+        workers = "" if row["workers"] is None else f", {plural(row['workers'], 'worker')}"
+        oldest = "" if row["oldest"] is None else f", the oldest since {in_words(row['oldest'], view['timezone'])}"
+        missing = f": {row['missing']}" if "missing" in row else ""
+        yield f"{row['name']} ({row['type']}){workers}, {plural(row['out'], 'run')} out{oldest}{missing}"
 
 
 def _described(row: dict[str, Any]) -> str:

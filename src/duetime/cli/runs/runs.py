@@ -18,6 +18,7 @@ from duetime.service.operations.history import History, ShowRun, history_with_fa
 from duetime.service.operations.logs import ReadLog, read_log
 from duetime.service.operations.run import RunAgain, run_again
 from duetime.service.operations.waiting import wait_for_end, waited_for
+from duetime.service.state_details import shown_status
 from duetime.service.text import value_of
 from duetime.service.vocabulary import LIVE, Run, Schedule, ScheduleState, clock_local
 from duetime.terminal import output
@@ -87,7 +88,7 @@ def run_facts(app: Application, run: Run, schedule: Schedule | None) -> list[tup
     zone = app.call.zone
     return [
         (run.kind, f"{run.name}  (run {run.id})"),
-        ("status", output.status_text(run.status)),
+        ("status", output.status_text(shown_status(run))),
         ("owner", run.owner),
         ("schedule", "deleted" if schedule is None else short_id(schedule.definition)),
         ("due", clock_local(run.due, zone)),
@@ -195,7 +196,7 @@ def list_(
         else:
             rows = []
             for run in page.items:
-                state, due = output.status_text(run.status), local_time(run.due, zone)
+                state, due = output.status_text(shown_status(run)), local_time(run.due, zone)
                 rows.append([run.id, state, due, run.kind, run.name, outcome_text(run)])
             headings = ["RUN", "STATUS", "DUE", "KIND", "NAME", "OUTCOME"]
             output.table(headings, rows, whole=3, spare={"KIND": 20})

@@ -15,7 +15,7 @@ from duetime.service.operations.schedules import ListSchedules, Show, detail_of,
 from duetime.service.policy_words import policy_facts
 from duetime.service.presenters import actor_view, next_instants, next_of, policy_shape
 from duetime.service.services import OPERATOR
-from duetime.service.state_details import StatusWords, status_words
+from duetime.service.state_details import StatusWords, run_detail, shown_status, status_words
 from duetime.service.vocabulary import Cause, Run, Schedule, clock_local, executed, first_start, is_agents, status_of
 from duetime.terminal import output
 from duetime.terminal.context import Application, again
@@ -169,7 +169,7 @@ def print_runs(app: Application, runs: list[Run]) -> None:
         attempts = earlier_attempts(app.call, run)
         first = first_start(run, attempts)
         late = "-" if first is None else span(first - run.due)
-        status, above = output.status_text(run.status), run.error
+        status, above = output.status_text(shown_status(run)), run.error
         rows.append([run.id, status, output.local_time(run.due, zone), run.attempt or "-", took, late, text])
         for attempt in reversed(attempts):  # the latest first, like the runs
             if attempt.retried is not None:
@@ -191,7 +191,7 @@ def retry_text(app: Application, run: Run) -> str:
 
 def outcome_text(run: Run, *, cause: bool = True) -> str:
     """Return the result or error of a run; unless `cause` is false, also that a person started it."""
-    text = outcome(run)
+    text = outcome(run) or ("" if shown_status(run) == run.status else str(run_detail(run)))
     if run.last is not None:
         text = f"{'at least ' if run.number < 0 else ''}{plural(abs(run.number), 'occurrence')}: {text}"
     return "; ".join(filter(None, ("started manually", text))) if cause and run.cause == Cause.MANUAL else text
