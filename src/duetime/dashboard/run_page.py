@@ -349,7 +349,9 @@ def _last_attempt(run: View) -> list[dict[str, Any]]:
 
 def _attempt_label(attempt: View, run: View) -> str:
     if attempt["status"] == RunStatus.WAITING:
-        return "With an agent" if run["state_detail"] == "taken" else "Waiting for an agent"
+        return {"taken": "With an agent", "held": "Held until its cluster answers"}.get(
+            run["state_detail"], "Waiting for an agent"
+        )
     return f"Attempt {max(1, attempt['attempt'])} {attempt['status']}"
 
 

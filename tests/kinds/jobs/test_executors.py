@@ -236,6 +236,21 @@ def test_the_dashboard_shows_clusters_that_work_and_those_that_do_not(tmp_path: 
         assert "away gone ray · 0 runs out nobody answers" in text
 
 
+def test_the_page_of_a_run_says_where_it_is_and_promises_no_log(tmp_path: Path) -> None:
+    gate, db = tmp_path / "gate", str(tmp_path / "my.db")
+    with tracked(db) as heavy, site(tmp_path, db=db) as there:
+        page = f"/runs/{heavy.run_of(handed_over(heavy, 'wait_for', str(gate))).id}"
+        out = signed_in(there).text(page)
+        heavy.cluster.is_away = True
+        for _ in range(2):
+            heavy.tracker.step()
+        held = signed_in(there).text(page)
+        heavy.cluster.is_away = False
+        gate.touch()
+    assert "running on cluster" in out and "Nothing written" not in out
+    assert "waiting held" in held and "Held until its cluster answers" in held and "for an agent" not in held
+
+
 # -- a cluster that is away ----------------------------------------------------------------------------------------
 
 
