@@ -313,7 +313,7 @@ def test_many_dead_letters_are_retried_after_a_confirmation(served: Site) -> Non
     assert '<button name="all" value="retry">Retry all 4</button>' in listed, "it is not the primary button"
     page = browser.send("/dead-letters", {"all": "retry"})
     text = words(page)
-    assert "4 runs of 2 schedules failed" in text and "1 schedule of these is paused." in text
+    assert "4 runs of 2 schedules failed" in text and "1 of these schedules is paused." in text
     assert re.search("3\u00d7 job ping <shop> j[0-9]+ paused", text) and "1\u00d7 job invoice" in text
     assert "the newest run of each only 2 runs in all" in text and "every run 4 runs in all" in text
     assert len(runs_of(served, status="dead", owner="billing")) == 4, "nothing was retried yet"

@@ -251,3 +251,5 @@ def test_without_scripts_and_on_a_phone(context: BrowserContext, served: Served)
             check_page(page, f"runs-{name}")
             last = page.get_by_role("navigation", name="Pages").get_by_role("link").last.bounding_box()
             assert last is not None and last["x"] + last["width"] <= PHONE["width"], "the navigation fits"
+            tab = page.locator(".tabs [aria-current]").bounding_box()
+            assert tab is not None and 0 <= tab["x"] <= PHONE["width"] - tab["width"], "the chosen tab can be seen"

@@ -157,6 +157,7 @@ function keeping(part, change) {
   const at = focused ? places().indexOf(focused) : -1;
   change();
   enhance(part);
+  showTab(part);
   if (row) rowsByKey(part).get(rowKey)?.classList.add("at-row");
   for (const id of open) byId(id)?.setAttribute("open", "");
   if (ticked.size) for (const box of part.querySelectorAll("input[type=checkbox]")) box.checked = ticked.has(box.name + box.value);
@@ -347,6 +348,13 @@ async function readLog() {
   setTimeout(readLog, pause);
 }
 if (logShown?.dataset.log) afterPaint(() => { logShown.scrollTop = logShown.scrollHeight; readLog(); });
+
+// On a phone, the tabs are wider than the screen.
+function showTab(within) {
+  const tab = within.querySelector(".tabs [aria-current]");
+  if (tab) tab.parentElement.scrollLeft = tab.offsetLeft - tab.parentElement.offsetLeft - 50;
+}
+afterPaint(() => showTab(document));
 
 // -- selecting rows -------------------------------------------------------------------------------------------------
 
