@@ -470,6 +470,7 @@ def test_a_sparkline_is_the_last_thirty_runs_with_the_oldest_at_the_left() -> No
     assert [bar.x for bar in drawn.bars] == sorted(bar.x for bar in drawn.bars)
     assert [piece.name for bar in drawn.bars for piece in bar.pieces] == ["completed"] * 29 + ["failed"]
     assert drawn.label == "Last 30 runs: 29 completed, 1 failed"
+    assert [shape.style for shape in drawn.shapes] == ["is-completed", "is-failed"], "one path for each outcome"
 
 
 def test_only_what_a_trigger_set_off_is_said_to_be_late() -> None:

@@ -201,6 +201,15 @@ def test_charts_explain_themselves_to_pointer_keys_and_fingers(page: Page, brows
     expect(tip.get_by_role("link", name=re.compile(r"Open run \d+"))).to_be_visible()
     tip.get_by_role("link").click()
     expect(page).to_have_url(re.compile(r"/runs/\d+"))
+    page.goto(address(served, "/schedules?view=all"))
+    spark = page.locator("svg.spark[data-bars]").first
+    box = spark.bounding_box()
+    assert box is not None
+    spark.hover(position={"x": box["width"] - 2, "y": 9})
+    expect(tip, "of the last of its runs").to_contain_text(re.compile(r"\d\d:\d\d"))
+    menu = page.locator(".actions-menu").first
+    menu.locator("summary").click()
+    expect(menu.get_by_role("link", name="Open").locator("svg"), "drawn when it opens").to_be_visible()
 
 
 def test_the_list_has_tabs_orders_pages_and_acts_on_all_that_match(page: Page, served: Served) -> None:

@@ -8,6 +8,8 @@
 //   data-submits            a field whose form is sent when it changes; of a text field, a moment after typing
 //   <title> in a drawing    becomes a popover: under the pointer, on focus, on touch, with the link of an <a> or data-href;
 //                           data-href-label, there or around it, is the text of that link
+//   data-bars="x text"      a line for each bar of a drawing; its text becomes such a popover
+//   data-icon="play"        gets this icon when its menu opens
 //   data-copy="text"        a button that copies the text; data-copy-of="id" the text of an element, data-copy-from="url" JSON
 //   data-row="key"          a row that j and k move to; x selects it, o opens it: its data-open, or else its first link. Rows
 //                           stay in place while somebody is on their list; without a key, the box or the run in it is one
@@ -31,15 +33,22 @@ function make(tag, attributes = {}, ...content) {
 // What the first picture of the page does not need waits until it is painted.
 const afterPaint = (work) => { if (document.hidden) work(); else requestAnimationFrame(() => setTimeout(work)); };
 
-function icon(name) {
-  const drawn = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  drawn.setAttribute("class", "icon");
-  drawn.setAttribute("aria-hidden", "true");
-  const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
-  use.setAttribute("href", `#i-${name}`);
-  drawn.append(use);
+function draw(tag, attributes, ...content) {
+  const drawn = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) drawn.setAttribute(name, value);
+  drawn.append(...content);
   return drawn;
 }
+
+const icon = (name) => draw("svg", { class: "icon", "aria-hidden": "true" }, draw("use", { href: `#i-${name}` }));
+
+// Menus of rows get their icons when they open: hundreds would delay the first paint.
+document.addEventListener("click", (event) => {
+  for (const each of event.target.closest?.("summary")?.parentElement.querySelectorAll("[data-icon]") ?? []) {
+    each.prepend(icon(each.dataset.icon));
+    each.removeAttribute("data-icon");
+  }
+}, true);
 
 // -- the viewer's zone --------------------------------------------------------------------------------------------
 
@@ -495,34 +504,39 @@ function hideTipSoon() {
 
 const tips = (within) => [...within.querySelectorAll("[data-tip]")];
 
+let keyboard = false; // in use, so that every chart needs a stop of Tab
+
 function enhance(within) {
   showChooseAll();
-  // Popovers replace the browser's own, which neither a key nor a finger opens. One stop of Tab for each chart.
-  for (const title of within.querySelectorAll("svg title")) {
+  if (keyboard) for (const chart of within.querySelectorAll("svg:not(.icon)")) explain(chart);
+}
+
+// Popovers replace the browser's own, which neither a key nor a finger opens. A chart has them once somebody comes to it.
+function explain(chart) {
+  const bars = chart?.dataset.bars?.split("\n") ?? [], width = 100 - parseFloat(bars.at(-1));
+  for (const bar of bars) chart.append(draw("rect", { class: "hit", x: parseFloat(bar), width, height: "100%" }, draw("title", {}, bar.replace(/^\S+ /, ""))));
+  chart?.removeAttribute("data-bars");
+  for (const title of chart?.querySelectorAll("title") ?? []) {
     const drawn = title.parentElement;
     drawn.dataset.tip = title.textContent;
     drawn.setAttribute("aria-label", title.textContent.replaceAll("\n", ", "));
     if (drawn.tagName !== "a") drawn.setAttribute("role", "img");
+    drawn.setAttribute("tabindex", chart.querySelector("[data-tip][tabindex='0']") ? "-1" : "0");
     title.remove();
-  }
-  for (const each of tips(within)) if (each.closest("svg") && !each.hasAttribute("tabindex")) each.setAttribute("tabindex", "-1");
-  for (const chart of within.querySelectorAll("svg")) {
-    const first = tips(chart)[0];
-    if (first && !chart.querySelector("[data-tip][tabindex='0']")) first.setAttribute("tabindex", "0");
   }
 }
 
 if (document.querySelector("svg title, [data-live]")) {
   document.body.append(tip);
-  let ready = false;
-  const prepare = () => { if (!ready) { ready = true; enhance(document); } };
-  afterPaint(prepare);
-  for (const name of ["pointerover", "keydown"]) document.addEventListener(name, prepare, { once: true, capture: true });
+  document.addEventListener("keydown", () => { keyboard = true; enhance(document); }, { once: true, capture: true });
   document.addEventListener("pointerover", (event) => {
-    const target = event.target.closest?.("[data-tip]");
+    const chart = event.target.closest?.("svg:not(.icon)");
+    explain(chart);
+    const target = (chart ? document.elementFromPoint(event.clientX, event.clientY) : event.target)?.closest?.("[data-tip]");
     if (target) showTip(target); else if (tipped && !event.target.closest?.(".tip")) hideTipSoon();
   });
   document.addEventListener("focusin", (event) => {
+    explain(event.target.closest?.("svg"));
     const target = event.target.closest?.("[data-tip]");
     if (target) showTip(target); else if (tipped && !event.target.closest?.(".tip")) hideTip();
   });
