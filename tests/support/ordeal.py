@@ -130,7 +130,7 @@ def _once_created(number: int) -> str:
 def endure(folder: Path, cluster: Cluster, number: int, seconds: float, *, kills_head: bool = True) -> int:
     """Run jobs while a worker of the cluster, Duetime and the head are killed, once each; every run is recorded once.
     Return how many executions there were in all."""
-    timeout = None if cluster.timeout is None else cluster.timeout + number * seconds
+    timeout = None if cluster.timeout is None else cluster.timeout + number * seconds / 2
     with Ordeal(folder, cluster, timeout=timeout) as ordeal:
         ordeal.create(number, seconds)
         ordeal.start()
@@ -143,7 +143,7 @@ def endure(folder: Path, cluster: Cluster, number: int, seconds: float, *, kills
         ordeal.wait_for(3 * number // 5)
         if kills_head:
             cluster.restart_head()
-        ordeal.wait_for(number)
+        ordeal.wait_for(number, 300 + 2 * (timeout or 0))  # a call that the cluster has lost is made again after it
         ordeal.check(number, attempts=1 if timeout is None else 3)
         return len(ordeal.executions())
 
