@@ -102,7 +102,7 @@ const SHARE = 5; // and so many times as long as the last one took: who asks muc
 const POLL = Math.max(PAUSE, 5000);
 const BEAT = Math.max(PAUSE, 15000); // without any event: workers beat, and the present moves on
 const live = document.querySelector("[data-live]:not(#alarms, #pages)") !== null;
-const pulse = document.getElementById("pulse");
+const pulse = byId("pulse");
 const seen = new Map(); // what was put in place last, by id
 let source = null;
 let polling = 0;
@@ -772,7 +772,7 @@ document.addEventListener("click", (event) => {
 
 // -- what a trigger means, while it is typed ----------------------------------------------------------------------
 
-const preview = document.getElementById("preview");
+const preview = byId("preview");
 let waiting = 0;
 let asked = 0;
 
@@ -788,8 +788,8 @@ async function look() {
 }
 
 if (form && preview) {
-  document.getElementById("preview-button").hidden = true;
-  document.getElementById("trigger").addEventListener("input", () => {
+  byId("preview-button").hidden = true;
+  byId("trigger").addEventListener("input", () => {
     preview.classList.add("stale");
     clearTimeout(waiting);
     waiting = setTimeout(look, 250);
@@ -807,12 +807,12 @@ addEventListener("pageshow", offerChoice);
 
 // -- new and edit: presets, a date picker, and the arguments of the chosen task ----------------------------------------
 
-const when = document.getElementById("trigger");
+const when = byId("trigger");
 for (const chip of document.querySelectorAll("[data-phrase]")) {
   chip.addEventListener("click", (event) => {
     event.preventDefault();
-    const phrase = document.getElementById("phrase");
-    document.getElementById("when-phrase").checked = true;
+    const phrase = byId("phrase");
+    byId("when-phrase").checked = true;
     phrase.value = chip.dataset.phrase;
     phrase.focus();
     when.dispatchEvent(new Event("input"));
@@ -822,14 +822,14 @@ for (const picker of document.querySelectorAll("[data-fills]")) {
   picker.parentElement.hidden = false;
   picker.addEventListener("input", () => {
     if (!picker.value) return;
-    document.getElementById(picker.dataset.fills).value = picker.value.replace("T", " ");
+    byId(picker.dataset.fills).value = picker.value.replace("T", " ");
     when.dispatchEvent(new Event("input"));
   });
 }
 
-const task = document.getElementById("task");
+const task = byId("task");
 if (form && task) {
-  document.getElementById("task-button").hidden = true;
+  byId("task-button").hidden = true;
   let shown = task.value;
   task.addEventListener("change", async () => {
     if (task.value === shown) return;
@@ -839,7 +839,7 @@ if (form && task) {
     try {
       const answer = await fetch(form.action, { method: "POST", credentials: "same-origin", body: fields });
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("task-arguments");
-      if (fresh && shown === task.value) document.getElementById("task-arguments").replaceChildren(...fresh.childNodes);
+      if (fresh && shown === task.value) byId("task-arguments").replaceChildren(...fresh.childNodes);
     } catch { /* without them, JSON can still be typed */ }
   });
 }
