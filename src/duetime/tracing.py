@@ -25,8 +25,8 @@ from duetime.engine.model import Cause
 from duetime.engine.outcome import Failed, Outcome, Retry
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Store
-from duetime.engine.triggers import trigger_from_json
 from duetime.engine.triggers.base import OnceTrigger
+from duetime.engine.triggers.build import readable
 
 _SPAN = r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"
 _IN_KEY = re.compile(rf"~.+-({_SPAN})-\d+")
@@ -118,7 +118,7 @@ class _RunTraces:
         with suppress(*TRANSIENT):  # without the store, the run has a trace of its own
             named = self._store.trace_of(run.id) if is_manual else named
         origin, links = propagate.extract({"traceparent": named or ""}, context.Context()), []
-        recurs = not (is_manual or event or isinstance(trigger_from_json(definition.trigger), OnceTrigger))
+        recurs = not (is_manual or event or isinstance(readable(definition.trigger), OnceTrigger))
         if named and recurs:
             origin, links = context.Context(), [trace.Link(trace.get_current_span(origin).get_span_context())]
         facts = {"kind": definition.kind, "schedule": definition.public_id, "run": run.id, "attempt": run.attempt}

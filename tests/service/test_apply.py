@@ -392,6 +392,15 @@ def test_a_one_off_that_has_begun_does_not_keep_an_export_from_being_applied(bot
     assert list(answer.notes) == ["prompts.tea has begun, so it stays as it is."]
 
 
+def test_a_one_off_that_became_due_in_a_pause_is_edited(both: Stage) -> None:
+    run(both, {"job.once": job(at="in 1 hour", catch_up="skip")})
+    schedule = stored(both)["once"].definition
+    both.app.scheduler.pause(call_of(both).caller, schedule.public_id)
+    both.time.advance(timedelta(hours=2))
+    later = {"job.once": job(at="in 3 hours", catch_up="skip")}
+    assert actions(run(both, later)) == {"jobs.once": "change"}
+
+
 def test_what_was_confirmed_is_what_is_done(stage: Stage) -> None:
     plan = run(stage, {"job.a": job(every="1h")}, dry_run=True)
     edited = {"job.a": job(every="2h")}

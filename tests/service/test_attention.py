@@ -63,6 +63,14 @@ def test_an_incident_and_its_dead_letters_are_one_row(both: Stage) -> None:
     assert (row["status"], row["run_status"]) == ("open", "failed")
 
 
+def test_a_trouble_that_a_newer_version_noted_is_listed(stage: Stage) -> None:
+    fail(stage)
+    store: Any = stage.app.store
+    store._writer.execute("UPDATE incidents SET trouble = 'haunted'")
+    [row] = rows(stage)
+    assert row["headline"] == "backup needs attention" and row["next_step"].startswith("Update Duetime")
+
+
 def test_what_is_resolved_reminds_nobody_until_it_is_reopened(both: Stage) -> None:
     fail(both, pause_after=0)
     [row] = rows(both)

@@ -7,7 +7,7 @@ from typing import Annotated
 from duetime.cli.runs.runs import found_run, run_number
 from duetime.cli.serve.shutdown import StopButton
 from duetime.service.errors import refuse
-from duetime.service.operations.history import History, history
+from duetime.service.operations.history import History, ShowRun, history, show_run
 from duetime.service.operations.logs import LogAnswer, ReadLog, left_out_line, log_view, read_log
 from duetime.service.state_details import shown_status
 from duetime.service.vocabulary import Run
@@ -38,8 +38,7 @@ def logs(
     """Show what a run wrote: what its task printed and logged, or what its program wrote. With --json, each line is an
     answer as of the HTTP API."""
     with opened(db) as app:
-        started = _run(app, run)
-        id = started.id
+        id = _run(app, run).id
         request, latest, button = ReadLog(run=id, attempt=attempt), 0, StopButton()
         with button.installed():
             while True:
@@ -49,7 +48,8 @@ def logs(
                     break
                 request = ReadLog(run=id, attempt=attempt, after=answer.next or None)
         if not latest and not json_:
-            error = f" Its error: {program(app, 'runs', 'show', str(id))}" if started.error else ""
+            command = program(app, "runs", "show", str(id))
+            error = f" {command} shows its error." if show_run(app.call, ShowRun(run=id)).value.error else ""
             print(f"It has written nothing.{error}" if answer.ended else "It has written nothing yet.")
 
 

@@ -276,7 +276,9 @@ class _FilePlanner:
 
 def _has_begun(schedule: Schedule) -> bool:
     """Return whether it is a one-off whose run has not ended."""
-    return schedule.progress.next is None and trigger_shape(schedule.definition.trigger)["type"] == "once"
+    progress = schedule.progress
+    is_due = progress.next is None and bool(progress.active or progress.queued)
+    return is_due and trigger_shape(schedule.definition.trigger)["type"] == "once"
 
 
 def _similar_option(error: Refused) -> str:

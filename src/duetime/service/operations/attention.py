@@ -4,7 +4,7 @@ resolve and reopen."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
 from duetime.engine.clock import Instant
@@ -34,7 +34,7 @@ MAX_MARKED: Final = 100
 STOPPED: Final = (Trouble.PAUSED, Trouble.BROKEN)
 """Troubles of a schedule that stopped by itself. They stand for its failures, too."""
 _KEY: Final = re.compile(r"(?:(run|incident)-)?([1-9][0-9]{0,17})", re.ASCII)
-_NEXT_STEPS: Final = {
+_NEXT_STEPS: Final[Mapping[str, str]] = {
     Trouble.FAILED: "Remove the cause and retry the run, or resolve it if nothing is left to do.",
     Trouble.MISSED: "Run it now if it is still wanted, or resolve it.",
     Trouble.UNTAKEN: "Answer it in the inbox, let an agent take it, or resolve it if it was missed.",
@@ -43,6 +43,7 @@ _NEXT_STEPS: Final = {
     Trouble.BROKEN: "Edit the time rule of the schedule, or delete it.",
     Trouble.HELD: "Start the cluster again, or correct its address; the run goes on then.",
 }
+_UNKNOWN: Final = "Update Duetime, whose newer version has noted this, and look again."
 _NEEDS_LABEL: Final = "Start a worker with the label that it needs, or cancel it."
 
 
@@ -94,17 +95,17 @@ def attention(call: Call, request: ListAttention) -> Answer[AttentionRows]:
         rows = [row for row in rows if checked_tag(request.tagged) in row.tags]
     rows.sort(key=lambda row: (row.last, row.id), reverse=True)
     cut |= {*STOPPED} if stopped.is_cut else set()
-    cut |= {*Trouble} if len(incidents) > looked_at else {Trouble(row.trouble) for row in rows[request.limit :]}
+    cut |= {*Trouble} if len(incidents) > looked_at else {row.trouble for row in rows[request.limit :]}
     return Answer(AttentionRows([problem_view(call, row) for row in rows[: request.limit]], frozenset(cut)))
 
 
 def problem_view(call: Call, row: IncidentRow) -> View:
-    shape, trouble = incident_shape(row, call.zone), Trouble(trouble_to_tell(row, call.scheduler.store.messenger))
-    step = _NEXT_STEPS[trouble] if row.run or trouble != Trouble.UNTAKEN else _NEEDS_LABEL
+    shape, trouble = incident_shape(row, call.zone), trouble_to_tell(row, call.scheduler.store.messenger)
+    step = _NEXT_STEPS.get(trouble, _UNKNOWN) if row.run or trouble != Trouble.UNTAKEN else _NEEDS_LABEL
     return {**shape, "headline": headline(trouble, shape["name"]), "next_step": step}
 
 
-def _runs(call: Call) -> tuple[list[RunOfSchedule], set[Trouble]]:
+def _runs(call: Call) -> tuple[list[RunOfSchedule], set[str]]:
     """Return runs that need attention, and the troubles of which more were not read."""
     dead, missed = overview.failing_runs(call).value, overview.missed_runs(call).value
     waiting = overview.untaken_runs(call).value
@@ -113,7 +114,7 @@ def _runs(call: Call) -> tuple[list[RunOfSchedule], set[Trouble]]:
     return [*dead.items, *missed.items, *waiting_pairs], {trouble for trouble, is_cut in parts.items() if is_cut}
 
 
-def _resolved_runs(call: Call) -> tuple[list[RunOfSchedule], set[Trouble]]:
+def _resolved_runs(call: Call) -> tuple[list[RunOfSchedule], set[str]]:
     page = dead_letters(call, ListDeadLetters(dismissed=True, limit=overview.LOOKED_AT, count_to=0)).value
     return [(run, schedule_of(call, run)) for run in page.items], {Trouble.FAILED} if page.cursor else set()
 

@@ -140,7 +140,7 @@ def history(call: Call, request: History) -> Answer[Page[Run]]:
 
 def history_with_facts(call: Call, request: History) -> tuple[Answer[Page[Run]], View]:
     """Do the same; with the first page, return the window as it was understood, and the number of its runs by status,
-    whatever statuses were chosen. Of very many, `COUNTED` are counted, and as many that went wrong or are live."""
+    whatever statuses were chosen. Of very many, `COUNTED` are counted, and many more that went wrong or are live."""
     query = query_of(call, request)
     if request.cursor is not None:
         return _read(call, request, query), {}
@@ -149,7 +149,7 @@ def history_with_facts(call: Call, request: History) -> tuple[Answer[Page[Run]],
     if is_whole and not any(counts.get(status) for status in here):  # a search need not look once more
         query = replace(query, ids=())
     if not is_whole:  # the first of very many may all have completed
-        every = replace(query, status=None, statuses=(), cursor=None, count_to=COUNTED)
+        every = replace(query, status=None, statuses=(), cursor=None, count_to=2 * COUNTED_TO)
         for part in (replace(every, statuses=_UNWELL), replace(every, status="live")):
             numbers = call.scheduler.run_counts(call.caller, part)
             counts |= {status: max(number, counts.get(status, 0)) for status, number in numbers.items()}
