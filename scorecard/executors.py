@@ -26,6 +26,7 @@ def measure(scale: Scale, tell: Tell) -> Result:
         missing = type_.missing()
         if missing is not None:
             measured.append(f"{type_.name} is left out: {missing}")
+            failures += [measured[-1]] if scale is Scale.FULL else []
             continue
         tell(f"{number:,} jobs on {type_.name}")
         jobs += number

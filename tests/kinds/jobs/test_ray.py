@@ -41,7 +41,8 @@ def test_an_address_without_a_port_says_how_it_looks() -> None:
 
 def test_a_server_that_never_answers_is_left() -> None:
     pytest.importorskip("ray", reason="the extra ray is not installed")
-    impatient = module._PROGRAM.replace("; ", "; import duetime.kinds.jobs.executors.ray as own; own.PATIENCE = 3.0; ")
+    change = "import duetime.kinds.jobs.executors.ray as own; own.PATIENCE_AT_FIRST = 3.0"
+    impatient = module._PROGRAM.replace("; ", f"; {change}; ")
     with socket.create_server(("127.0.0.1", 0)) as server, patch.object(module, "_PROGRAM", impatient):
         status, message = check(f"127.0.0.1:{server.getsockname()[1]}")
     assert status == "fail" and "it does not answer" in message

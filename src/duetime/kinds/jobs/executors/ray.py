@@ -18,8 +18,9 @@ from duetime.engine.encoding import error_text
 from duetime.kinds.jobs.executors import package
 from duetime.kinds.jobs.remote import call, failure
 
-PATIENCE: Final = 60.0
-"""Seconds that the cluster has to answer, also while it starts: Ray itself would try for minutes."""
+PATIENCE: Final = 20.0
+PATIENCE_AT_FIRST: Final = 60.0
+"""Seconds that the cluster has to answer, also at first, while it starts: Ray itself would try for minutes."""
 _ACTOR: Final = {"name": "duetime-calls", "get_if_exists": True, "lifetime": "detached", "num_cpus": 0}
 """An actor goes on with the code that it was started with: a change of `RayCalls` needs another name."""
 _PROGRAM: Final = f"from {__name__} import answer_questions; answer_questions()"
@@ -64,7 +65,7 @@ def answer_questions() -> None:
     os.dup2(2, 1)  # whatever Ray prints is no answer
     os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"  # Ray would send this folder to the cluster
     for line in sys.stdin:
-        faulthandler.dump_traceback_later(PATIENCE, exit=True)
+        faulthandler.dump_traceback_later(PATIENCE_AT_FIRST if actor is None else PATIENCE, exit=True)
         try:
             ray = package("ray", "ray")
             if actor is None:
@@ -77,6 +78,7 @@ def answer_questions() -> None:
         answers.write(f"{json.dumps(answer)}\n")
         answers.flush()
         faulthandler.cancel_dump_traceback_later()
+    faulthandler.dump_traceback_later(PATIENCE, exit=True)  # Ray disconnects when the process ends
 
 
 class RayExecutor:
