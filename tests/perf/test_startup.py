@@ -19,12 +19,24 @@ BARE_PYTHON = 0.015
 
 
 def is_within(bound: float, folder: Path, *command: str) -> bool:
-    """Return whether a command takes no longer than its bound, on a machine that may be slower or busy."""
-    for _ in range(16):
+    """Return whether a command takes no longer than its bound, on a machine that may be slower or busy. A virtual
+    machine whose host takes its processors away measures that, too, so such tries do not count, up to a number."""
+    counted = 0
+    for _ in range(64):
+        stolen = stolen_seconds()
         bare = min(processor_seconds(folder, "-c", "pass") for _ in range(3))
         if processor_seconds(folder, "-m", "duetime", *command) <= bound * max(1.0, bare / BARE_PYTHON):
             return True
+        counted += int(stolen_seconds() - stolen < 0.02)
+        if counted == 16:
+            break
     return False
+
+
+def stolen_seconds() -> float:
+    """Return the time for which the host gave the processors of this machine to others, as far as the kernel knows."""
+    lines = Path("/proc/stat").read_text().splitlines() if Path("/proc/stat").exists() else ["cpu"]
+    return float((lines[0].split() + ["0"] * 9)[8]) / 100
 
 
 def test_help_of_a_command(tmp_path: Path) -> None:
@@ -110,6 +122,7 @@ def test_no_command_imports_pydantic_for_its_options(tmp_path: Path, line: tuple
 @pytest.mark.parametrize("era", ERAS)
 def test_first_list_of_tools_over_stdio_beside_a_bare_server(tmp_path: Path, era: str) -> None:
     starts = measure_starts_on_the_processor(tmp_path, era, 1)
-    if starts.ratio > START_BOUND:
-        starts = measure_starts_on_the_processor(tmp_path, era, 4)
+    for _ in range(3):
+        if starts.ratio > START_BOUND:  # the processor may be shared with other machines
+            starts = measure_starts_on_the_processor(tmp_path, era, 4)
     assert starts.ratio <= START_BOUND, starts
