@@ -27,7 +27,7 @@ _FINER: Final = {"1h": "1h", "6h": "1h", "24h": "6h", "7d": "24h", "week": "24h"
 _SHADES: Final = (
     ("completed", ("completed",)),
     ("running", ("running", "pending", "queued")),
-    ("waiting for an agent", ("waiting",)),
+    ("waiting", ("waiting",)),
     ("missed", ("missed",)),
     ("failed or lost", ("failed", "lost")),
     ("skipped or cancelled", ("skipped", "cancelled")),
