@@ -184,7 +184,7 @@ Rows = dict[str, dict[str, Any]]
 
 
 class Contents(NamedTuple):
-    """The rows of a store, by id."""
+    """The rows of a store, by id. Whether the schedule of a run was deleted is seen among the schedules."""
 
     schedules: Rows
     runs: Rows
@@ -195,7 +195,7 @@ class Contents(NamedTuple):
 def contents(duetime: Duetime) -> Contents:
     return Contents(
         {each.id: each.as_dict() for each in duetime.schedules()},
-        {str(each.run_id): each.as_dict() for each in duetime.history(limit=100)},
+        {str(each.run_id): {**each.as_dict(), "schedule_deleted": None} for each in duetime.history(limit=100)},
         {str(each.key): {"name": each.name, "status": each.status} for each in duetime.server_status().problems},
         {each.id: {"name": each.name, "scheme": each.scheme} for each in duetime.hooks()},
     )

@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from queue import Empty, Queue
@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from duetime.app import build
-from duetime.engine.clock import SystemClock
+from duetime.app import build, open_store
+from duetime.engine.clock import DAY, Instant, SystemClock
 from duetime.engine.kind import Caller
+from duetime.engine.store_interfaces import Revocation
 from duetime.rest.events import MOST_OF_ONE
 from duetime.settings import Settings
 from tests.support.agents import serving
@@ -267,8 +268,9 @@ def _opens(somebody: Listener) -> bool:
 
 def test_a_revoked_token_hears_no_more(one: World) -> None:
     ada = listener(one, "revoked")
-    with ada.listening() as ear:
-        one.tokens.revoke(one.tokens.verify(ada.headers["Authorization"].split()[1]).id)
+    with ada.listening() as ear, closing(open_store(one.db)) as store:
+        id, now = one.tokens.verify(ada.headers["Authorization"].split()[1]).id, SystemClock().now()
+        assert store.revoke([Revocation(id, now, Instant(now + DAY))], now) == [id]
         assert ear.ended.wait(SECONDS)
 
 
