@@ -122,8 +122,11 @@ def _past(held: list[Simulation], *, outage: bool = False, healthy_until: Instan
 
     def sync_calendar() -> str:
         takes(0.2, 2)
-        broken = chance.random() < 0.4 if healthy_until is None else held[0].clock.now() > healthy_until
-        if broken or chance.random() < often:
+        now = held[0].clock.now()
+        broken = chance.random() < 0.4 if healthy_until is None else now > healthy_until
+        if outage:  # it fails at the end, whenever that is, and never so often that it is paused
+            broken = now > SystemClock().now() - 70 * 60 * SECOND or now // (3600 * SECOND) % 2 == 0
+        if broken:
             raise ConnectionError("calendar.example: connection refused")
         return "14 appointments"
 
