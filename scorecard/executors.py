@@ -13,7 +13,7 @@ from tests.support.ray_cluster import RayCluster
 CLUSTERS: tuple[type[Cluster], ...] = (DaskCluster, CeleryCluster, RayCluster)
 MOST_MEGABYTES = 150
 MOST_SECONDS = 0.003
-"""Of processor time a run; among few, the start of the process would count."""
+"""Processor time that a run may cost Duetime. Among few runs, the start of the process would count, too."""
 
 
 def measure(scale: Scale, tell: Tell) -> Result:

@@ -13,7 +13,7 @@ from duetime.engine.policy import changes
 from duetime.engine.policy.claim import Claim
 from duetime.engine.store_interfaces import LogChange, LogPart
 from duetime.stores.base import BaseStore
-from duetime.stores.records import KEPT_ATTEMPTS
+from duetime.stores.run_logs import KEPT_ATTEMPTS
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, create_one
 

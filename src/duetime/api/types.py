@@ -117,8 +117,8 @@ class RunList(list[Run]):
     """Runs, the latest first: a list, which also has what the search understood and counted."""
 
     counts: dict[str, int]
-    """The number of runs by status, whatever `status` selects. Of very many, 1,000 are counted, and as many that
-    failed, did not run or have not ended."""
+    """The number of runs by status, whatever `status` selects. Of very many, 1,000 are counted, and up to 20,000
+    that failed, did not run or have not ended."""
     since: datetime | None
     """The time that `since` was understood as."""
     until: datetime | None

@@ -222,7 +222,7 @@ class RunObserver(Protocol):
     def close(self) -> None: ...
 
 
-class Store(Remotes, Revocations, Publication, Figures, Hooks, Logs, Incidents, Events, Protocol):
+class Store(Remotes, Revocations, Publication, Figures, Incidents, Hooks, Events, Logs, Protocol):
     url: str
     known_schema: int  # the newest schema version that this code knows
     messenger: Messenger | None

@@ -67,7 +67,7 @@ class RunsShape(PageShape):
     counts: dict[str, int] = Field(
         default={},
         description="The number of runs in it by status, whatever `status` selects. Of very many, 1,000 are counted, "
-        "and as many that failed, did not run or have not ended.",
+        "and up to 20,000 that failed, did not run or have not ended.",
     )
 
 

@@ -41,6 +41,7 @@ from duetime.engine.triggers.step_budget import within_transaction
 from duetime.stores.byte_limits import add_bytes, add_bytes_of
 from duetime.stores.create import CreateRequest, NotAtOnce, add_living, add_revived, has_nul, join_requests, refuse_nul
 from duetime.stores.events import EventsMixin
+from duetime.stores.hooks import HooksMixin
 from duetime.stores.reads import ReadsMixin
 from duetime.stores.record_and_claim import (
     answers_of,
@@ -54,6 +55,7 @@ from duetime.stores.record_and_claim import (
     settle,
     take,
 )
+from duetime.stores.run_logs import RunLogsMixin
 from duetime.stores.shared_commit import SharedCommit
 from duetime.stores.transaction import SOON, NeedsDecision, Taken, Transaction, is_soon
 
@@ -106,7 +108,7 @@ def _to_created(rows: NewRows) -> Creation:
     return created
 
 
-class BaseStore(ReadsMixin, EventsMixin, Store, ABC):
+class BaseStore(ReadsMixin, EventsMixin, HooksMixin, RunLogsMixin, Store, ABC):
     """The part of the store contract that does not depend on the database."""
 
     writes_overlap = False

@@ -178,8 +178,7 @@ class ReadsMixin(NamedQueries):
         return last_of(gate, memory, dict(self._named("gate_gifts", schedule)).values())
 
     def gate_gift(self, run: RunId) -> GateGift | None:
-        rows = self._named("gate_gift", run)
-        return gift_from(rows[0][0]) if rows else None
+        return self.gifts_of_runs([run]).get(run)
 
     def gifts_of_runs(self, runs: Sequence[RunId]) -> dict[RunId, GateGift]:
         statement = f"SELECT id, gate FROM runs WHERE id IN ({marks(runs)}) AND gate IS NOT NULL"  # noqa: S608 - only marks

@@ -1,17 +1,14 @@
-"""The part of every store besides schedules and runs: remote notifications, revocations, hooks, what runs wrote, and
-statistics."""
+"""The part of every store besides schedules and runs: remote notifications, revocations, and statistics."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import astuple
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
 from duetime.engine.clock import HOUR, SECOND, Instant
-from duetime.engine.errors import Conflict, LimitReached, NotFound
 from duetime.engine.model import ExecutorRow, RunId, ScheduleId
 from duetime.engine.policy.rows import quota_reached
 from duetime.engine.store_interfaces import (
@@ -19,12 +16,7 @@ from duetime.engine.store_interfaces import (
     MAX_COUNTED_ROWS,
     UNKNOWN,
     Figures,
-    HookRow,
-    Hooks,
     Living,
-    LogChange,
-    LogPart,
-    Logs,
     PeriodCount,
     Publication,
     Remote,
@@ -42,8 +34,6 @@ from duetime.stores.transaction import Transaction
 
 MAX_FORGOTTEN = 500
 """Maximum number of expired records that one call of `revoke` deletes."""
-KEPT_ATTEMPTS: Final = 10
-"""How many attempts of a run keep their logs: the latest ones."""
 
 # The first start of a run that is tried again is in its attempts, and until it ends, it counts as before the retry.
 _FIRST = (
@@ -101,7 +91,7 @@ _PERIOD = (
 )
 
 
-class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures, Hooks, Logs):
+class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
     @abstractmethod
     def _write(self) -> AbstractContextManager[Transaction]: ...
 
@@ -167,50 +157,6 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures, Hoo
                 return None
             tx.rows("keep_rotations", owner, generation + 1, since, recent + 1)
         return int(generation) + 1
-
-    def insert_hook(self, hook: HookRow, limit: int) -> None:
-        with self._write() as tx:
-            tx.lock_owner(hook.owner)
-            names = {row[2] for row in tx.rows("hooks_of", hook.owner, limit)}
-            if hook.name in names:
-                raise Conflict(f"there is a hook {hook.name} already; rotate its secret, or use another name")
-            if len(names) >= limit:
-                raise LimitReached(f"an owner may have {limit} hooks; delete one that is not used", code="quota")
-            tx.rows("insert_hook", *astuple(hook))
-
-    def hook(self, id: str) -> HookRow | None:
-        return next((HookRow(*row) for row in self._named("hook", id)), None)
-
-    def hooks(self, owner: str | None, limit: int) -> list[HookRow]:
-        rows = self._named("hooks", limit) if owner is None else self._named("hooks_of", owner, limit)
-        return [HookRow(*row) for row in rows]
-
-    def change_hook(self, id: str, change: Callable[[HookRow], HookRow]) -> HookRow:
-        with self._write() as tx:
-            rows = tx.rows("lock_hook", id)
-            if not rows:
-                raise NotFound("There is no such hook.")
-            hook = change(HookRow(*rows[0]))
-            tx.rows("update_hook", hook.secret, hook.used, hook.deliveries, id)
-        return hook
-
-    def delete_hook(self, id: str) -> None:
-        with self._write() as tx:
-            tx.rows("delete_hook", id)
-
-    def write_logs(self, changes: Sequence[LogChange]) -> None:
-        with self._write() as tx:
-            for parts, dropped_from, dropped_to in sorted(changes, key=lambda change: change.parts[0].run):
-                run, fence, _, attempt = parts[0][:4]
-                if dropped_to > dropped_from:
-                    tx.send("drop_middle_of_log", run, fence, dropped_from, dropped_to)
-                if attempt > KEPT_ATTEMPTS:
-                    tx.send("drop_logs_of_attempts", run, attempt - KEPT_ATTEMPTS)
-                for part in parts:
-                    tx.send("write_log", *part[2:], run, fence)
-
-    def logs(self, run: RunId, after: tuple[int, int], limit: int) -> list[LogPart]:
-        return [LogPart._make(row) for row in self._named("logs_of", run, *after, limit)]
 
     def publish(self, settings: str) -> None:
         with self._write() as tx:

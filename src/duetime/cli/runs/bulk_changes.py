@@ -1,4 +1,4 @@
-"""What changes of many runs share: the list before it, the question whether to go on, and what became of it."""
+"""Shared parts of the commands that change many runs: the list of runs, the confirmation, and the printed result."""
 
 from __future__ import annotations
 

@@ -508,9 +508,6 @@ SELECT r.id, r.gate FROM runs r
 WHERE r.schedule = ? AND (r.status = 'running' OR r.status = 'pending' OR r.status = 'queued' OR r.status = 'waiting')
   AND r.gate IS NOT NULL
 
--- name: gate_gift
-SELECT r.gate FROM runs r WHERE r.id = ? AND r.gate IS NOT NULL
-
 -- name: trace_of
 SELECT r.trace FROM runs r WHERE r.id = ?
 
