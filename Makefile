@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 CODE   := src tests $(wildcard bench evaluation examples packages reference scorecard)
 TOGETHER ?= 3
 TESTS   = $(BIN)/python -m pytest -q -n $(TOGETHER) --dist loadfile --no-loadscope-reorder \
-          --ignore tests/scorecard/test_small_timed.py
+          --ignore-glob "tests/scorecard/test_small_timed*"
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 LOCK   := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
           --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
@@ -62,8 +62,8 @@ readme-picture: $(VENV)/.dev ## renew the picture of the dashboard in the README
 	@$(BIN)/python -m tests.support.screenshots --readme
 
 # One line after the other: they measure, and would measure each other.
-scorecard-small: $(VENV)/.dev ## the lines of the scorecard that measure time, with a few of each sort; unit runs the others
-	$(call stage,scorecard-small,$(BIN)/python -m pytest -q -p no:xdist tests/scorecard/test_small_timed.py)
+scorecard-small: $(VENV)/.dev ## the lines of the scorecard that measure time, and a load of events, with a few of each sort; unit runs the others
+	$(call stage,scorecard-small,$(BIN)/python -m pytest -q -p no:xdist tests/scorecard/test_small_timed*.py)
 
 clients: $(VENV)/.dev ## the TypeScript SDK's client and the Inspector against a real server; installs them from npm
 	@$(BIN)/python -m tests.support.node

@@ -350,6 +350,9 @@ class Store(Remotes, Revocations, Publication, Figures, Incidents, Hooks, Events
         and for what. `but` names pairs of lane and owner whose entries do not count; they cost nothing, however many
         there are."""
 
+    def look_ahead(self, lanes: Sequence[str]) -> tuple[DueEntry | None, bool]:
+        """Return the first entry of these lanes, and whether events wait to become runs."""
+
     def has_other_owners(self, owner: str, lanes: Sequence[str]) -> bool:
         """Return whether any other owner has entries in these lanes, due now or later."""
 

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.errors import InvalidInput, LimitReached
@@ -19,7 +19,8 @@ from duetime.engine.model import ENDED, EventRow, Run, Schedule, ScheduleId
 from duetime.engine.policy.arrivals import Arrivals
 from duetime.engine.policy.rows import RunEvent
 from duetime.engine.store_interfaces import Events, SentEvent
-from duetime.engine.triggers.build import trigger_from_json
+from duetime.engine.triggers.base import Trigger
+from duetime.engine.triggers.build import readable
 from duetime.stores.byte_limits import add_bytes
 from duetime.stores.incidents import IncidentsMixin
 from duetime.stores.record_and_claim import apply, insert_events
@@ -44,8 +45,8 @@ MAX_BYTES: Final = 1024 * 1024
 """Number of conditions that are checked, and of bytes of data, after which no further event is considered."""
 Request = tuple[EventRow, int | None]
 """An event to store, and the maximum of bytes that its owner may store."""
-Listener = tuple[ScheduleId, str, Instant]
-"""A schedule that listens, its trigger, and when it was created."""
+Listener = tuple[ScheduleId, Trigger | None, Instant]
+"""A schedule that listens, its trigger, which is None if it cannot be read, and when it was created."""
 Pair = tuple[EventRow, ScheduleId]
 """An event, and a schedule that it starts."""
 
@@ -216,17 +217,24 @@ class _Expansion:
 
     def _add_pairs(self, event: EventRow) -> int | None:
         """Add the listeners of an event; return the last one that was considered, or None if that was the last."""
+        from duetime.engine.triggers.event import EventTrigger, texts_of  # few stores have events
+
         listeners, is_all = self._listeners(event)
         self._checks += len(listeners)
         data, place = None, event.reached
         with suppress(ValueError, RecursionError):  # it was edited in the database
             data = json.loads(event.data) if listeners else None
-        for listener in listeners:
+        text_at = texts_of(data)
+        for schedule, trigger, created in listeners:
             if len(self.pairs) >= MAX_DECISIONS:
                 return place
-            place = listener[0]
-            if self._listens(listener, event, data):
-                self.pairs.append((event, listener[0]))
+            place = schedule
+            if event.at < created <= self._now:
+                continue
+            if trigger is None:
+                self.unreadable.add(schedule)
+            elif isinstance(trigger, EventTrigger) and trigger.matches(text_at):
+                self.pairs.append((event, schedule))
         return None if is_all else place
 
     def _listeners(self, event: EventRow) -> tuple[list[Listener], bool]:
@@ -234,21 +242,8 @@ class _Expansion:
         for all events of the same name."""
         key, after = (event.owner, event.name), event.reached or 0
         if key not in self._known or self._known[key][0] > after:  # an event before it had been considered for a part
-            rows: list[Any] = self._tx.rows("listeners", event.owner, names_for(event.name), after, MAX_LISTENERS + 1)
-            self._known[key] = after, rows
+            rows = self._tx.rows("listeners", event.owner, names_for(event.name), after, MAX_LISTENERS + 1)
+            self._known[key] = after, [(schedule, readable(text), created) for schedule, text, created in rows]
         _, listeners = self._known[key]
         rest = [each for each in listeners[:MAX_LISTENERS] if each[0] > after]
         return rest, len(listeners) <= MAX_LISTENERS
-
-    def _listens(self, listener: Listener, event: EventRow, data: object) -> bool:
-        from duetime.engine.triggers.event import EventTrigger  # few stores have events
-
-        schedule, text, created = listener
-        if event.at < created <= self._now:
-            return False
-        try:
-            trigger = trigger_from_json(text)
-        except InvalidInput:
-            self.unreadable.add(schedule)
-            return False
-        return isinstance(trigger, EventTrigger) and trigger.matches(data)

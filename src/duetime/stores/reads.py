@@ -148,6 +148,11 @@ class ReadsMixin(NamedQueries):
             rows = self._named("earliest", self._texts(lanes), after)
         return min(map(DueEntry._make, rows), key=lambda entry: entry.at, default=None)
 
+    def look_ahead(self, lanes: Sequence[str]) -> tuple[DueEntry | None, bool]:
+        rows = self._named("look_ahead", self._texts(lanes))
+        entries = [DueEntry._make(row[:-1]) for row in rows if row[0] is not None]
+        return min(entries, key=lambda entry: entry.at, default=None), bool(rows and rows[0][-1])
+
     def has_other_owners(self, owner: str, lanes: Sequence[str]) -> bool:
         return bool(self._named("other_owners", self._texts(lanes), owner, owner)[0][0])
 

@@ -13,7 +13,7 @@ from duetime.api import Duetime
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.times import zones
 from duetime.engine.validation import NewSchedule
-from duetime.engine.worker import claim_requests, threads
+from duetime.engine.worker import claim_requests
 from duetime.kinds.jobs.registry import Registry
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
@@ -72,8 +72,7 @@ def backlog(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backlog]:
 
 def let_sleep(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Set how long a worker sleeps at most before it looks at the queue."""
-    for module in (claim_requests, threads):
-        monkeypatch.setattr(module, "LONGEST_SLEEP", seconds)
+    monkeypatch.setattr(claim_requests, "LONGEST_SLEEP", seconds)
 
 
 def test_zones_and_the_watch_wait_until_the_backlog_is_done(backlog: Backlog, monkeypatch: pytest.MonkeyPatch) -> None:

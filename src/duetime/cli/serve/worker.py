@@ -197,6 +197,7 @@ def work_until_stopped(
     limit_arenas()
     button = StopButton()
     engine = app.engine()
+    engine.failed = button.stop.set
     stream = None
     with button.installed(), ExitStack() as ending:
         try:
@@ -210,7 +211,8 @@ def work_until_stopped(
                 ending.callback(stream.close)
             if http is None:  # so that the stream shows runs from the first one on
                 engine.start()
-            while not button.stop.wait(LOOK if stream else 1.0) and engine.failure is None:
+            pause = LOOK if stream else 1.0 if http else 60.0
+            while not button.stop.wait(pause) and engine.failure is None:
                 if http is not None and not http.serving:
                     break
                 if stream is not None:

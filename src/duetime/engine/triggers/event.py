@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, Final
 
 from duetime.engine.clock import NEVER, Instant
@@ -34,6 +35,8 @@ OUTCOMES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The statuses of runs after which a schedule follows another. Skipped, missed and cancelled runs are no end."""
 MISSING: Final = object()
+TextAt = Callable[[str], str | None]
+"""Returns the text at a dotted path of the data of an event; None if there is nothing."""
 
 
 def check_name(name: object, *, listens: bool = False) -> str:
@@ -64,6 +67,18 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def texts_of(data: object) -> TextAt:
+    """Return a function that returns the text at a dotted path of some data; None if there is nothing. Each path is
+    looked up once, however many schedules ask for it."""
+
+    @cache
+    def text_at(path: str) -> str | None:
+        value = value_at(data, path)
+        return None if value is MISSING else text_of(value)
+
+    return text_at
+
+
 @dataclass(frozen=True, kw_only=True)
 class EventTrigger(Trigger):
     type: ClassVar[str] = "event"
@@ -82,11 +97,11 @@ class EventTrigger(Trigger):
 
     _following = next_after
 
-    def matches(self, data: object) -> bool:
-        """Return whether the data of an event fulfil all conditions."""
+    def matches(self, text_at: TextAt) -> bool:
+        """Return whether the data of an event, of which `texts_of` returns the texts, fulfil all conditions."""
         for path, values in self.where:
-            value = value_at(data, path)
-            if value is MISSING or (values and text_of(value) not in values):
+            text = text_at(path)
+            if text is None or (values and text not in values):
                 return False
         return True
 

@@ -122,10 +122,10 @@ class ClaimRequests:
         if monotonic - self._looked < LONGEST_SLEEP:
             return False
         before = self._notices
-        entry = self._store.earliest(self.lanes)
+        entry, has_events = self._store.look_ahead(self.lanes)
         if self._notices != before or (entry is not None and self._claimable_at(entry) <= now):
             return True
-        if self._store.has_open_events():  # of which nobody was told, or which a process that ended has left
+        if has_events:  # of which nobody was told, or which a process that ended has left
             return True
         self._looked = monotonic
         self._look_at = None if entry is None else self._claimable_at(entry)

@@ -15,7 +15,6 @@ from duetime.engine.policy.restore import KEPT_AFTER_DELETE
 from duetime.engine.store import Store
 from duetime.engine.times import zones
 from duetime.engine.worker.capture import capture
-from duetime.engine.worker.claim_requests import LONGEST_SLEEP
 from duetime.engine.worker.label_check import note_unreachable
 from duetime.engine.worker.lease import ExchangeAge
 from duetime.engine.worker.pool import Pool, Timer
@@ -38,6 +37,8 @@ TIDY_EVERY = 3600.0
 
 TELL_EVERY = 3.0
 """Seconds between two checks for incidents that owners are to be told of."""
+LABELS_EVERY = 15.0
+"""Seconds between two checks for work that no worker can take."""
 
 LOGS_EVERY = 1.0
 """Seconds between two writes of what runs in progress have written."""
@@ -53,6 +54,9 @@ MAX_THREAD_WAIT = 2.0
 
 class Engine:
     """Runs a worker from `start()` to `stop()`; events in between are logged and recorded in the store."""
+
+    failed: Callable[[], None] = staticmethod(lambda: None)
+    """Called when the worker cannot continue."""
 
     def __init__(
         self,
@@ -100,7 +104,7 @@ class Engine:
         """When an exchange or a heartbeat failed last, until the store is available again."""
         self._next_tidy = clock.monotonic() + TIDY_FIRST
         self._is_watching = self._is_tidying = self._is_capturing = False
-        self._next_tell, self._next_logs = 0.0, 0.0
+        self._next_tell = self._next_logs = self._next_labels = 0.0
         self.failure: BaseException | None = None
         self.registered: Callable[[threading.Event], None] = lambda _stopping: None
         """Called once the worker is registered, before it runs anything, with the event that says that it stops."""
@@ -205,7 +209,8 @@ class Engine:
         return 0.0 if self.worker.overlap.passed and self.worker.claim() else FOREVER
 
     def _exchange(self, exchange: Callable[[], bool]) -> float:
-        self.worker.leave_to_others(MAX_THREAD_WAIT)
+        if self.worker.leave_to_others(MAX_THREAD_WAIT):
+            self._ended.set()
         more = exchange()
         if not self.worker.lease.expired():  # with an expired lease, a worker claims nothing
             self.exchange_age.completed()
@@ -218,7 +223,7 @@ class Engine:
         more = self.worker.record()
         if more and self.worker.needs_room:
             self._wake.set()
-        return 0.0 if more else LONGEST_SLEEP
+        return 0.0 if more else FOREVER
 
     def _fail(self, error: BaseException) -> None:
         """Log why the worker cannot continue, and stop its heartbeats so that others take over."""
@@ -226,6 +231,7 @@ class Engine:
         self.failure = error
         self._stopping.set()
         self.worker.stop_all(StopReason.LEASE)
+        self.failed()
 
     # -- liveness -----------------------------------------------------------------------------------------------
 
@@ -317,7 +323,9 @@ class Engine:
         monotonic = self._clock.monotonic()
         if monotonic >= self._next_tell:
             self._next_tell = monotonic + TELL_EVERY
-            note_unreachable(self._store, self._clock.now())
+            if monotonic >= self._next_labels:
+                self._next_labels = monotonic + LABELS_EVERY
+                note_unreachable(self._store, self._clock.now())
             self._store.tell_incidents(self._clock.now())
 
     def _tidy(self) -> None:

@@ -492,20 +492,21 @@ class Worker:
             item.over = True
             self.held.done.append((item, execution_failed(item, error, self.clock)))
 
-    def leave_to_others(self, stalled: float) -> None:
+    def leave_to_others(self, stalled: float) -> bool:
         """Release runs that have waited long while every thread is busy, because other workers may have idle
         threads. At the pace of earlier runs, all would be claimed again at once, so runs count as slow until they
-        prove faster."""
+        prove faster. Return whether there were any."""
         with self.held.changing:
             parked = self.held.suspects.take_back(stalled)
         self._give_back(parked)
         if self.executor.head() is None or (self.executor.free and not self.shares.threads.divided):
-            return
+            return bool(parked)
         items = self.executor.take_back(self.clock.monotonic() - stalled)
         self._give_back(items)
         self.shares.stalled(items)
         if items and self.executor.head() is None:
             self.pace.presume_slow()
+        return bool(parked or items)
 
     def give_back_unstarted(self, timed: Sequence[ClaimedRun] = ()) -> None:
         """Release runs that were claimed and have not started; `timed` are those that wait for their instant."""

@@ -65,12 +65,12 @@ def emit(call: Call, request: EmitEvent) -> Answer[EventEffect[Run]]:
 
 def _name_starts(call: Call, listeners: Sequence[Schedule], data: Any) -> str:
     from duetime.engine.triggers.build import readable
-    from duetime.engine.triggers.event import EventTrigger
+    from duetime.engine.triggers.event import EventTrigger, texts_of
 
-    value, names = json.loads(encode_whole(data)), []
+    text_at, names = texts_of(json.loads(encode_whole(data))), []
     for definition, progress in listeners:
         trigger = readable(definition.trigger) if progress.state == ScheduleState.ACTIVE else None
-        if isinstance(trigger, EventTrigger) and trigger.matches(value) and call.sees(definition):
+        if isinstance(trigger, EventTrigger) and trigger.matches(text_at) and call.sees(definition):
             names.append(masked(name_of(definition)))
     names += ["others that listen"] if len(listeners) == _MAX_ROWS else []
     return (

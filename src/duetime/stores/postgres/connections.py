@@ -6,9 +6,8 @@ import os
 import random
 import re
 import select
-import selectors
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
@@ -308,12 +307,14 @@ if hasattr(os, "register_at_fork"):
 
 def _is_fresh(connection: Connection) -> bool:
     """Return whether a connection is usable: data on an idle connection means that the server closed it."""
-    if connection.closed:
-        return False
-    if hasattr(select, "poll"):  # a selector costs several times as much, and this check precedes every transaction
-        poll = select.poll()
-        poll.register(connection.fileno(), select.POLLIN)
-        return not poll.poll(0)
-    with selectors.DefaultSelector() as selector:
-        selector.register(connection.fileno(), selectors.EVENT_READ)
-        return not selector.select(0)
+    return not connection.closed and not readable(0, connection.fileno())
+
+
+def readable(timeout: float, *descriptors: int) -> Collection[int]:
+    """Return those descriptors of sockets that can be read within some seconds."""
+    if not hasattr(select, "poll"):  # on Windows
+        return select.select(descriptors, (), (), timeout)[0]
+    poll = select.poll()  # a selector costs several times as much, and this precedes every transaction
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(timeout * 1000)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import selectors
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +26,7 @@ from duetime.stores.postgres.connections import (
     Connection,
     Connections,
     psycopg,
+    readable,
     translated,
 )
 from duetime.stores.postgres.transaction import SQL, PostgresTransaction, parameters_of
@@ -93,11 +93,8 @@ class Listener:
 
     def _ready(self, connection: Connection | None, timeout: float) -> bool:
         """Return whether the server sends something before the timeout and before the store is closed."""
-        with selectors.DefaultSelector() as selector:
-            bell = selector.register(self._bell, selectors.EVENT_READ)
-            if connection is not None:
-                selector.register(connection.fileno(), selectors.EVENT_READ)
-            ready = [key for key, _ in selector.select(timeout)]
+        bell = self._bell.fileno()
+        ready = readable(timeout, bell, *([] if connection is None else [connection.fileno()]))
         if bell in ready:
             self._bell.recv(1024)
             return False

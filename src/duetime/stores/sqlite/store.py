@@ -34,7 +34,9 @@ BUSY_SECONDS = 10.0
 """Longest wait for another process's transaction; a worker waits for at most half of its lease."""
 CACHE_KILOBYTES = 65_536
 SCAN_KILOBYTES = 1_024
-OF_WORKERS = frozenset(SQL[name] for name in ("earliest", "earliest_but", "other_owners", "workers", "starts_at"))
+OF_WORKERS = frozenset(
+    SQL[name] for name in ("earliest", "earliest_but", "look_ahead", "other_owners", "workers", "starts_at")
+)
 """Reads on which a worker's timing depends. They have a connection of their own, so that a long list does not delay
 them."""
 SCANS = frozenset(SQL[name] for name in ("health", "schedules_ahead", "count_stored_bytes"))

@@ -162,6 +162,13 @@ SELECT d.* FROM unnest(?::text[]) AS given (lane) CROSS JOIN LATERAL (
   FROM due e WHERE e.lane = given.lane AND e.at > ? ORDER BY e.at, e.schedule, e.run LIMIT 1
 ) d
 
+-- name: look_ahead
+SELECT d.*, EXISTS (SELECT 1 FROM events WHERE reached IS NOT NULL)
+FROM unnest(?::text[]) AS given (lane) LEFT JOIN LATERAL (
+  SELECT e.lane, e.at, e.schedule, e.run, e.owner
+  FROM due e WHERE e.lane = given.lane ORDER BY e.at, e.schedule, e.run LIMIT 1
+) d ON true
+
 -- name: earliest_but
 -- From owner to owner, past those that are left out: what they have waiting costs nothing.
 WITH RECURSIVE owners (lane, owner) AS (

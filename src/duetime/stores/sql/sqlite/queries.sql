@@ -105,6 +105,12 @@ CROSS JOIN due d ON (d.lane, d.at, d.schedule, d.run) = (
   SELECT lane, at, schedule, run FROM due WHERE lane = given.value AND at > ? ORDER BY at, schedule, run LIMIT 1
 )
 
+-- name: look_ahead
+SELECT d.lane, d.at, d.schedule, d.run, d.owner, EXISTS (SELECT 1 FROM events WHERE reached IS NOT NULL)
+FROM json_each(?) given LEFT JOIN due d ON (d.lane, d.at, d.schedule, d.run) = (
+  SELECT lane, at, schedule, run FROM due WHERE lane = given.value ORDER BY at, schedule, run LIMIT 1
+)
+
 -- name: earliest_but
 -- From owner to owner, past those that are left out: what they have waiting costs nothing.
 WITH RECURSIVE owners (lane, owner) AS (

@@ -1,4 +1,5 @@
-"""Events over HTTP at the rate that one owner may send, for a few seconds; `make bench-events` does so for a minute."""
+"""Events over HTTP at the rate that one owner may send, for a few seconds, beside no other test; `make bench-events`
+does so for a minute."""
 
 from __future__ import annotations
 
