@@ -17,6 +17,8 @@ ON_REDIS = ("celery", "dramatiq")
 BEST = {"sqlite": ("huey", Goal(4.5, 8)), "postgres": ("pgqueuer", Goal(1, 2))}
 GROWTH = {"sqlite": Goal(1.2, 1.1, higher=False), "postgres": Goal(1.5, 1.1, higher=False)}
 THREADS = 8
+MOST_OF_AN_OWNER = 10_000
+"""Schedules that an owner may have without a setting."""
 
 
 # -- in the process that measures ------------------------------------------------------------------------------------
@@ -78,8 +80,12 @@ def burst(bench: Bench, store: str) -> Iterator[Line]:
     sides += bench.peers(PEERS[store], "burst", store, small, jobs=jobs)
     if store == "sqlite":
         sides += bench.peers(ON_REDIS, "burst", None, small, jobs=jobs)
-    bench.measure(f"burst on {store}", sides)
+    python_api = bench.duetime("python_api", store, jobs=min(jobs, MOST_OF_AN_OWNER)) if store == "sqlite" else None
+    bench.measure(f"burst on {store}", [*sides, *([python_api] if python_api else [])])
     name, goal = BEST[store]
+    if python_api:
+        peer = sides[1].figure() if sides[1:] else None
+        yield Line("burst, Python API", store, "jobs/s", python_api.figure(), peer, goal if peer else None)
     for side in sides[1:]:
         place = f"{store} / redis" if side.name.startswith(ON_REDIS) else store
         yield Line("burst", place, "jobs/s", sides[0].figure(), side.figure(), _goal_of(side, name, goal))

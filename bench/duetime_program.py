@@ -11,6 +11,7 @@ from bench.peers.program import main
 PLACES = {
     "burst": "burst.measure_burst",
     "fill": "burst.fill",
+    "python_api": "python_api.measure_python_api",
     "lateness": "lateness.measure_lateness",
     "wake_up": "lateness.measure_wake_up",
     "create": "create.measure_create",

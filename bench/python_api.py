@@ -1,0 +1,56 @@
+"""A burst through the public Python API: jobs that one process has created, and that another one runs, which begins by
+opening the store. `python -m bench.python_api URL JOBS` is the latter."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from duetime import Duetime, task
+
+SECONDS_PER_JOB = 0.0025
+"""Seconds after which a job is due, for each that is created: more than a create takes."""
+_executed: list[None] = []
+
+
+@task
+def noop() -> None:
+    """Do nothing."""
+    _executed.append(None)
+
+
+def measure_python_api(url: str, jobs: int) -> dict[str, Any]:
+    """Create jobs, wait until they are due, and measure another process from opening the store until all are
+    recorded."""
+    from bench.burst import COUNTED, completed, durability
+
+    due = datetime.now(UTC) + timedelta(seconds=2 + jobs * SECONDS_PER_JOB)
+    client = Duetime(url)
+    try:
+        for _ in range(jobs):
+            client.schedule(noop, at=due)
+        time.sleep(max(0.0, (due - datetime.now(UTC)).total_seconds()))
+        command = [sys.executable, "-m", "bench.python_api", url, str(jobs)]
+        took = float(json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
+        assert completed(client.app) == min(jobs, COUNTED)
+    finally:
+        client.close()
+    return {"rate": jobs / took, "durability": durability(url)}
+
+
+def main(url: str, jobs: str) -> None:
+    began = time.perf_counter()
+    with Duetime(url) as duetime:
+        while len(_executed) < int(jobs):
+            time.sleep(0.005)
+        while duetime.history(limit=1, status="live"):
+            time.sleep(0.005)
+        print(json.dumps(time.perf_counter() - began))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
