@@ -1,5 +1,5 @@
-"""A burst through the public Python API: jobs that one process has created, and that another one runs, which begins by
-opening the store. `python -m bench.python_api URL JOBS` is the latter."""
+"""A burst through the public Python API: jobs that one process has created, and that another one runs, which has just
+started. `python -m bench.python_api URL JOBS` is the latter."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def noop() -> None:
 
 
 def measure_python_api(url: str, jobs: int) -> dict[str, Any]:
-    """Create jobs, wait until they are due, and measure another process from opening the store until all are
-    recorded."""
+    """Create jobs, wait until they are due, and measure another process from the start of its worker until all are
+    recorded. It has opened the store before, as a peer has."""
     from bench.burst import COUNTED, completed, durability
 
     due = datetime.now(UTC) + timedelta(seconds=2 + jobs * SECONDS_PER_JOB)
@@ -43,8 +43,9 @@ def measure_python_api(url: str, jobs: int) -> dict[str, Any]:
 
 
 def main(url: str, jobs: str) -> None:
+    duetime = Duetime(url)
     began = time.perf_counter()
-    with Duetime(url) as duetime:
+    with duetime:
         while len(_executed) < int(jobs):
             time.sleep(0.005)
         while duetime.history(limit=1, status="live"):

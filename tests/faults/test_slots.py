@@ -83,6 +83,16 @@ def test_a_thread_whose_time_is_up_keeps_its_slot_until_it_returns(store: RealSt
         invariants(store)
 
 
+def test_what_waits_too_long_for_a_thread_is_given_back_although_nothing_ends(store: RealStore) -> None:
+    with Running(store) as running:
+        running.engine.worker.pace.seconds = 0.0001  # so that more is claimed than there are threads
+        running.add(20)
+        eventually(lambda: len(running.works) == 2, PATIENCE, "every thread is busy")
+        eventually(lambda: len(running.engine.worker.claimed) == 2, PATIENCE, "the others are given back")
+        assert sorted(running.statuses()) == ["pending"] * 18 + ["running"] * 2
+        invariants(store)
+
+
 def test_no_outcome_ends_a_thread(store: RealStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that ended would be missing for good, and its run would stay running while the worker beats."""
 
