@@ -123,6 +123,7 @@ def test_stdio_works_from_any_folder(cli: Cli, tmp_path: Path) -> None:
         "--tasks", str(tmp_path / "mine.py"), "--tasks", "package.tasks", "--tools", "jobs",
     ]  # fmt: skip
     assert "secret" not in " ".join(stdio_command(Settings(db="postgresql://me:secret@host/db")))
+    assert stdio_command(Settings(db=":memory:"))[-2:] == ["--db", ":memory:"], "which is no file"
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,8 @@ def store_options(settings: Settings) -> list[str]:
 
 def _absolute(db: str) -> str:
     path = db.removeprefix("sqlite:///").removeprefix("sqlite://")
-    return str(Path(path).expanduser().resolve()) if path and "://" not in path else db
+    is_file = path not in ("", ":memory:") and "://" not in path
+    return str(Path(path).expanduser().resolve()) if is_file else db
 
 
 def _absolute_file(task: str) -> str:
