@@ -11,14 +11,13 @@ from bench.sides import Bench, Side
 from bench.worker import workers
 from duetime.app import App
 from duetime.engine.store import RunQuery
+from duetime.settings import Settings
 
 PEERS = {"sqlite": ("huey", "apscheduler"), "postgres": ("pgqueuer", "procrastinate", "dbos")}
 ON_REDIS = ("celery", "dramatiq")
 BEST = {"sqlite": ("huey", Goal(4.5, 8)), "postgres": ("pgqueuer", Goal(1, 2))}
 GROWTH = {"sqlite": Goal(1.2, 1.1, higher=False), "postgres": Goal(1.5, 1.1, higher=False)}
 THREADS = 8
-MOST_OF_AN_OWNER = 10_000
-"""Schedules that an owner may have without a setting."""
 
 
 # -- in the process that measures ------------------------------------------------------------------------------------
@@ -80,7 +79,9 @@ def burst(bench: Bench, store: str) -> Iterator[Line]:
     sides += bench.peers(PEERS[store], "burst", store, small, jobs=jobs)
     if store == "sqlite":
         sides += bench.peers(ON_REDIS, "burst", None, small, jobs=jobs)
-    python_api = bench.duetime("python_api", store, jobs=min(jobs, MOST_OF_AN_OWNER)) if store == "sqlite" else None
+    python_api = (
+        bench.duetime("python_api", store, jobs=min(jobs, Settings().max_schedules)) if store == "sqlite" else None
+    )
     bench.measure(f"burst on {store}", [*sides, *([python_api] if python_api else [])])
     name, goal = BEST[store]
     if python_api:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from duetime.terminal.context import store_file
+from duetime.settings.locations import store_file
 from duetime.terminal.typer_ext import TypedCommand
 from tests.support.cli import Cli
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from duetime.app import build
-from duetime.engine.clock import DAY, SECOND, Instant, SystemClock, datetime_of
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, SystemClock, datetime_of
 from duetime.engine.kind import Caller
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Registry
@@ -125,7 +125,7 @@ def _past(held: list[Simulation], *, outage: bool = False, healthy_until: Instan
         now = held[0].clock.now()
         broken = chance.random() < 0.4 if healthy_until is None else now > healthy_until
         if outage:  # it fails at the end, whenever that is, and never so often that it is paused
-            broken = now > SystemClock().now() - 70 * 60 * SECOND or now // (3600 * SECOND) % 2 == 0
+            broken = now > SystemClock().now() - 70 * MINUTE or now // HOUR % 2 == 0
         if broken:
             raise ConnectionError("calendar.example: connection refused")
         return "14 appointments"

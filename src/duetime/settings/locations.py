@@ -20,6 +20,7 @@ from duetime.engine.value_class import NamedTuple
 from duetime.settings.sections import STANDING
 
 FILE = "duetime.toml"
+MEMORY = ":memory:"
 _MAX_FILE_BYTES = 1024 * 1024
 _WORLD_WRITABLE = stat.S_IWOTH
 CHANGED = "has changed since it was trusted"
@@ -247,12 +248,18 @@ def with_absolute_paths(values: Mapping[str, Any], folder: Path) -> dict[str, An
     return absolute_paths(values, folder)
 
 
+def store_file(url: str) -> Path | None:
+    """Return the path of a SQLite store; None for any other store, and for one in memory."""
+    path = url.removeprefix("sqlite:///").removeprefix("sqlite://")
+    return None if "://" in path or path in ("", MEMORY) else Path(path).expanduser()
+
+
 def absolute_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Resolve the relative paths among these values against a folder."""
     fixed = dict(values)
     if isinstance(db := values.get("db"), str):
-        path = db.removeprefix("sqlite:///").removeprefix("sqlite://")
-        fixed["db"] = db if path in ("", ":memory:") or "://" in path else _absolute(folder, path)
+        file = store_file(db)
+        fixed["db"] = db if file is None else str(folder / file)
     if "backup_folder" in values:
         fixed["backup_folder"] = _absolute(folder, values["backup_folder"])
     if isinstance(tasks := values.get("tasks"), list):

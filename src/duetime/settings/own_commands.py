@@ -12,6 +12,7 @@ from pathlib import Path
 from duetime.engine.errors import DuetimeError
 from duetime.engine.redaction import without_password
 from duetime.settings import CONFIG, PREFIX, Settings, load_settings, user_file
+from duetime.settings.locations import store_file
 
 RUN_TOKEN = f"{PREFIX}RUN_TOKEN"
 """Environment variable with the token of the run that a stdio server serves."""
@@ -67,9 +68,8 @@ def store_options(settings: Settings) -> list[str]:
 
 
 def _absolute(db: str) -> str:
-    path = db.removeprefix("sqlite:///").removeprefix("sqlite://")
-    is_file = path not in ("", ":memory:") and "://" not in path
-    return str(Path(path).expanduser().resolve()) if is_file else db
+    file = store_file(db)
+    return db if file is None else str(file.resolve())
 
 
 def _absolute_file(task: str) -> str:

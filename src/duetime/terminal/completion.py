@@ -13,7 +13,7 @@ from contextlib import redirect_stderr
 from typing import Annotated, Any
 
 from duetime.service.kind_spec import known_specs
-from duetime.terminal.context import Application, opened, settings_for, store_file
+from duetime.terminal.context import Application, opened, settings_for
 from duetime.terminal.declarations import option
 
 COMPLETION = "_DUETIME_COMPLETE"
@@ -49,6 +49,8 @@ def from_store(find: Finder, *, load_tasks: bool = False) -> dict[str, Any]:
                 return []
 
     def read(ctx: Any, incomplete: str) -> list[Any]:
+        from duetime.settings.locations import store_file
+
         db = ctx.params.get("db")
         file = store_file(settings_for({"db": db}).path_of_db())
         if file is not None and not file.exists():

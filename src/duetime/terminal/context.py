@@ -134,7 +134,6 @@ Tools = Annotated[
     str | None, option("--tools NAMES", "Tools to offer: jobs,prompts,notifications or names of tools; by default all.")
 ]
 
-MEMORY = ":memory:"
 Db = Annotated[
     str | None, option("--db URL", "Store to use: a file or postgresql://...; by default that of the settings.")
 ]
@@ -152,12 +151,6 @@ def opened(
     settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None})
     [build] = _builders
     return closing(build(settings, tasks=load_tasks, must_exist=db is not None and not making))
-
-
-def store_file(url: str) -> Path | None:
-    """Return the path of a SQLite store; None for any other store, and for one in memory."""
-    path = url.removeprefix("sqlite:///").removeprefix("sqlite://")
-    return None if "://" in path or path in ("", MEMORY) else Path(path).expanduser()
 
 
 def program(*arguments: str) -> str:

@@ -17,8 +17,9 @@ from duetime.service.errors import FAILED, refuse
 from duetime.service.masking import masked
 from duetime.service.vocabulary import Run, names_limit, was_given_back
 from duetime.service.when import duration
+from duetime.settings.locations import store_file
 from duetime.terminal import output
-from duetime.terminal.context import Application, Db, Json, opened, program, settings_for, store_file
+from duetime.terminal.context import Application, Db, Json, opened, program, settings_for
 from duetime.terminal.declarations import Exit, argument, group, option, single
 from duetime.terminal.output import clean, plural, span
 

@@ -21,9 +21,10 @@ from duetime.service.errors import REFUSED, refuse
 from duetime.service.services import OPERATOR
 from duetime.service.when import read_policy
 from duetime.settings import load_settings
+from duetime.settings.locations import MEMORY, store_file
 from duetime.terminal import output
 from duetime.terminal.completion import Zone
-from duetime.terminal.context import MEMORY, Application, Db, Json, Tasks, again, opened, print_warnings, store_file
+from duetime.terminal.context import Application, Db, Json, Tasks, again, opened, print_warnings
 from duetime.terminal.declarations import Exit, argument, bundled, group, option
 from duetime.terminal.schedules.kind_view import headline
 from duetime.terminal.schedules.options import PolicyCommandOptions

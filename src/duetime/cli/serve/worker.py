@@ -197,7 +197,7 @@ def work_until_stopped(
     limit_arenas()
     button = StopButton()
     engine = app.engine()
-    engine.failed = button.stop.set
+    engine.on_failure = button.stop.set
     stream = None
     with button.installed(), ExitStack() as ending:
         try:

@@ -16,12 +16,12 @@ from duetime.engine.errors import InvalidInput
 from duetime.service.client_configs import CLIENTS, Client, Entry, Machine, Reach, known_client
 from duetime.service.masking import redacted, without_password
 from duetime.settings import PREFIX, Settings, environment_names, user_file
-from duetime.settings.locations import make_folder
+from duetime.settings.locations import make_folder, store_file
 from duetime.settings.own_commands import stdio_command
 from duetime.settings.settings_file import change_file, load_only
 from duetime.terminal import output
 from duetime.terminal.completion import one_of
-from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for, store_file
+from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for
 from duetime.terminal.declarations import argument, option, single
 from duetime.terminal.input import agreed
 from duetime.terminal.output import clean

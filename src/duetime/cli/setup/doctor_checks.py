@@ -27,7 +27,8 @@ from duetime.service.services import Call
 from duetime.service.vocabulary import Health, Page, Schedule, clock_local, names_limit, was_given_back
 from duetime.service.workers import is_alive
 from duetime.settings import Settings, local_zone
-from duetime.terminal.context import again, program, store_file
+from duetime.settings.locations import store_file
+from duetime.terminal.context import again, program
 from duetime.terminal.output import clean, plural, relative, span
 
 PACKAGES = ("apsw", "cronsim", "pydantic", "rich", "typer", "tzdata", "tzlocal")

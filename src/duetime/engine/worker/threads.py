@@ -55,7 +55,7 @@ MAX_THREAD_WAIT = 2.0
 class Engine:
     """Runs a worker from `start()` to `stop()`; events in between are logged and recorded in the store."""
 
-    failed: Callable[[], None] = staticmethod(lambda: None)
+    on_failure: Callable[[], None] = staticmethod(lambda: None)
     """Called when the worker cannot continue."""
 
     def __init__(
@@ -210,7 +210,7 @@ class Engine:
 
     def _exchange(self, exchange: Callable[[], bool]) -> float:
         if self.worker.leave_to_others(MAX_THREAD_WAIT):
-            self._ended.set()
+            self._ended.set()  # for the thread that records, because no execution ended
         more = exchange()
         if not self.worker.lease.expired():  # with an expired lease, a worker claims nothing
             self.exchange_age.completed()
@@ -231,7 +231,7 @@ class Engine:
         self.failure = error
         self._stopping.set()
         self.worker.stop_all(StopReason.LEASE)
-        self.failed()
+        self.on_failure()
 
     # -- liveness -----------------------------------------------------------------------------------------------
 

@@ -307,11 +307,11 @@ if hasattr(os, "register_at_fork"):
 
 def _is_fresh(connection: Connection) -> bool:
     """Return whether a connection is usable: data on an idle connection means that the server closed it."""
-    return not connection.closed and not readable(0, connection.fileno())
+    return not connection.closed and not wait_for_data(0, connection.fileno())
 
 
-def readable(timeout: float, *descriptors: int) -> Collection[int]:
-    """Return those descriptors of sockets that can be read within some seconds."""
+def wait_for_data(timeout: float, *descriptors: int) -> Collection[int]:
+    """Wait for at most some seconds, and return the descriptors of sockets that can be read."""
     if not hasattr(select, "poll"):  # on Windows
         return select.select(descriptors, (), (), timeout)[0]
     poll = select.poll()  # a selector costs several times as much, and this precedes every transaction

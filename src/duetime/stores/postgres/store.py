@@ -26,8 +26,8 @@ from duetime.stores.postgres.connections import (
     Connection,
     Connections,
     psycopg,
-    readable,
     translated,
+    wait_for_data,
 )
 from duetime.stores.postgres.transaction import SQL, PostgresTransaction, parameters_of
 from duetime.stores.postgres.watchdog import AT_REST, Watchdog
@@ -94,7 +94,7 @@ class Listener:
     def _ready(self, connection: Connection | None, timeout: float) -> bool:
         """Return whether the server sends something before the timeout and before the store is closed."""
         bell = self._bell.fileno()
-        ready = readable(timeout, bell, *([] if connection is None else [connection.fileno()]))
+        ready = wait_for_data(timeout, bell, *([] if connection is None else [connection.fileno()]))
         if bell in ready:
             self._bell.recv(1024)
             return False
