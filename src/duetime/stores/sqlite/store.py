@@ -79,10 +79,10 @@ class SqliteStore(BaseStore):
         self._busy = BUSY_SECONDS
         with self._translated:
             self._refuse_foreign_file()
-            self._writer = self._connect()
+            self._writer = self._connect(compiles_once=True)
             self._writer.execute(f"{SQL['new_schedules']}; {SQL['on_new_schedule']}")
             self._reader = self._writer if self.in_memory else self._connect()
-            self._worker_reader = self._writer if self.in_memory else self._connect()
+            self._worker_reader = self._writer if self.in_memory else self._connect(compiles_once=True)
             self._scanner = self._writer if self.in_memory else self._connect(SCAN_KILOBYTES)
         if self.in_memory:
             self._read_lock = self._worker_lock = self._scan_lock = self._lock
@@ -111,9 +111,12 @@ class SqliteStore(BaseStore):
         if tables and not tables >= OURS:
             raise StoreUnusable(f"{self.path} is a database of another program; choose another file")
 
-    def _connect(self, cache_kilobytes: int = CACHE_KILOBYTES) -> apsw.Connection:
+    def _connect(self, cache_kilobytes: int = CACHE_KILOBYTES, *, compiles_once: bool = False) -> apsw.Connection:
         connection = apsw.Connection(self.path)
         connection.setbusyhandler(self._patience())
+        # Otherwise, a statement is compiled anew whenever a value is bound that it compares with an indexed column. The
+        # connections that read lists leave it so, because their plans depend on the values.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, int(compiles_once))
         if not self.in_memory:
             connection.execute("PRAGMA journal_mode = WAL")
         # What is deleted is overwritten, because payloads may contain secrets.
