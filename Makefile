@@ -62,7 +62,7 @@ readme-picture: $(VENV)/.dev ## renew the picture of the dashboard in the README
 	@$(BIN)/python -m tests.support.screenshots --readme
 
 # One line after the other: they measure, and would measure each other.
-scorecard-small: $(VENV)/.dev ## the lines of the scorecard that measure time, and a load of events, with a few of each sort; unit runs the others
+scorecard-small: $(VENV)/.dev ## the lines of the scorecard that measure time, and a load of events, with a few of each sort; unit and e2e run the others
 	$(call stage,scorecard-small,$(BIN)/python -m pytest -q -p no:xdist tests/scorecard/test_small_timed*.py)
 
 clients: $(VENV)/.dev ## the TypeScript SDK's client and the Inspector against a real server; installs them from npm

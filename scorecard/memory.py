@@ -161,8 +161,12 @@ class _Follower:
         self._aged = newest
 
     def _await_trimming(self) -> int:
-        """Return how many runs are gone, as soon as there are some."""
+        """Carry out what is left, so that the history is too large however fast the jobs before it ended. Return how
+        many runs are gone, as soon as there are some."""
         deadline = time.monotonic() + STUCK
+        while self._done() < self._made and time.monotonic() < deadline:
+            wait(0.05)
+        self._age()
         while time.monotonic() < deadline:
             ((left,),) = self._base._rows("SELECT count(*) FROM runs WHERE id <= ?", (self._aged,))
             if left < self._counted:

@@ -9,7 +9,7 @@ import ssl
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -22,7 +22,12 @@ from hypothesis import HealthCheck, settings
 
 from tests.support import postgres
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.quick", "tests.support.stages"]
+pytest_plugins = [
+    "tests.support.fixtures",
+    "tests.support.quick",
+    "tests.support.reporting",
+    "tests.support.stages",
+]
 
 for name in list(os.environ):
     # What points this machine's own agents at their models and services is none of the tests' business.
@@ -218,7 +223,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: order[item.path])
 
 
-def pytest_collection_finish() -> None:
-    """Spare the garbage collector what stays until the end: the modules and tests that were loaded."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spare the garbage collector what stays until the end, the modules and tests that were loaded, and let it look for
+    the rest less often than usual: most of it goes without the collector."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
+        gc.enable()

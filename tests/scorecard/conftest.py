@@ -11,6 +11,9 @@ from tests.support.postgres import VARIABLE
 
 COUNTED = frozenset({"simulation", "edits", "power-cut", "fuzzing", "tenants", "overreach", "secrets"})
 """Lines that count and measure no time: they may run beside other tests."""
+LATER = frozenset({"fuzzing", "tenants", "secrets"})
+"""Those that start many processes are in the later stage. In the first one, tests/http, tests/rest and tests/security
+have small versions of what they try."""
 
 
 @pytest.fixture

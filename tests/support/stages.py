@@ -37,6 +37,7 @@ COVERED = {
     "http/test_hooks.py": 1,
     "kinds/notifications/test_qstash_faults.py": 1,
     "kinds/prompts/test_presets.py": 1,
+    "service/test_calendar.py": 1,
     "service/test_every_operation.py": 2,
     "service/test_options_on_every_interface.py": 1,
     "service/test_same_change_answers.py": 1,
