@@ -59,6 +59,9 @@ def test_a_name_that_several_kinds_use_is_ambiguous_and_one_that_none_uses_is_mi
     missing = cli("pause", "sam")
     assert missing.code == 3 and "there is no schedule 'sam'; did you mean same? list them: " in missing.err
     assert "duetime list --db" in missing.err
+    other_letter = cli("show", "j2")
+    assert other_letter.code == 3 and "there is no schedule 'j2'; did you mean p2? list them: " in other_letter.err
+    assert "did you mean" not in cli("show", "j3").err
 
 
 def test_a_schedule_is_run_and_waited_for(cli: Cli) -> None:

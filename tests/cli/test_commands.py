@@ -14,11 +14,13 @@ from duetime.api import Duetime
 from duetime.app import build
 from duetime.cli import all_commands
 from duetime.cli.setup.doctor_checks import file_system
-from duetime.engine.clock import HOUR, MINUTE, SECOND
+from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
 from duetime.engine.redaction import without_password
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Registry
+from duetime.kinds.prompts.agent import Spent
+from duetime.kinds.prompts.kind import PromptKind
 from duetime.settings import Settings
 from duetime.terminal.output import clean, span
 from duetime.terminal.schedules import read
@@ -126,6 +128,41 @@ def test_what_has_ended_and_the_limits_are_told_in_sentences(cli: Cli, tmp_path:
     room.close()
     assert "it has ended, so it cannot be cancelled" in cli("job", "cancel", "j1").err
     assert "at least 1 s between runs, " in cli("status", "--db", "my.db").out
+
+
+def test_alerts_are_shown_in_the_zone_of_the_settings(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUETIME_TIMEZONE", "Asia/Tokyo")
+    add(cli, "local", "--at", "2099-01-30 15:00")
+    add(cli, "elsewhere", "--at", "2099-01-30 15:00", "--tz", "UTC")
+    at = Instant(1_900_000_000 * SECOND)
+    room = build(Settings(db=str(tmp_path / "my.db")), tasks=False)
+    for key in ("~run:7.1", "~incident:3.9", "~limit:5:all"):
+        create(room.store, once(at, kind="notification", name=key, key=key))  # type: ignore[arg-type]
+    room.close()
+    rows = [" ".join(line.split()) for line in cli("list", "--all").out.splitlines()]
+    assert sum("once, on 2030-03-18 02:46:40 JST 0" in row for row in rows) == 3, rows
+    assert any("once, on 2099-01-30 15:00 JST 0" in row for row in rows), rows
+    assert any("once, on 2099-01-30 15:00 UTC (UTC)" in row for row in rows), "its own zone"
+    assert "once, on 2030-03-18 02:46:40 JST (Asia/Tokyo)" in cli("show", "n3").out
+    assert cli("notify", "edit", "n3", "--cron", "0 9 * * *", "--tz", "America/New_York").code == 0
+    assert "every day at 09:00 (America/New_York)" in cli("show", "n3").out, "a rule keeps its zone"
+
+
+def test_what_agents_used_is_told_in_words(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_TIMEZONE", "UTC")
+    assert cli("prompt", "add", "Read the news", "--name", "news", "--at", "now").code == 0
+    assert "0 agent runs today; 0 agent runs this week" in cli("status", "--db", "my.db").out
+    with Duetime(str(tmp_path / "my.db")) as duetime:
+        eventually(lambda: duetime.history(status="waiting"), 20, "a prompt that waits for an agent")
+    assert "1 agent run today; 1 agent run this week" in cli("status", "--db", "my.db").out
+    room = build(Settings(db=str(tmp_path / "my.db"), timezone="UTC"), tasks=False)
+    [news] = room.store.search(ScheduleQuery()).items
+    room.services.kind(PromptKind).waking.count(news.definition, "inbox", Spent(1000, 200, 0.5))
+    room.close()
+    both = "1 agent run, 1,200 tokens, $0.5 today; 1 agent run, 1,200 tokens, $0.5 this week"
+    assert both in cli("status", "--db", "my.db").out
 
 
 def test_the_tasks_are_listed_with_their_arguments(cli: Cli, tmp_path: Path) -> None:

@@ -279,6 +279,8 @@ def test_what_cannot_be_done_with_a_run(cli: Cli, arguments: tuple[str, ...], co
         (("retry", "1", "--text", "x"), 2, "--kind, --text and --tagged choose among --all"),
         (("dismiss", "1"), 3, "there is no run 1"),
         (("show", "1"), 3, "dead list"),
+        (("show", "1" * 30), 3, f"there is no run {'1' * 30}"),
+        (("retry", "1" * 30), 3, f"there is no run {'1' * 30}"),
         (("list", "--kind", "task"), 2, "Unknown kind 'task'"),
     ],
 )

@@ -146,8 +146,8 @@ def _readers(group: Any, path: str) -> Iterator[str]:
         each = group.get_command(context, name)
         if hasattr(each, "list_commands"):
             yield from _readers(each, f"{path}{name} ")
-        elif each.reads_if is not None:
-            values = ", ".join(f"{key}={value}" for key, value in each.reads_if.items())
+        elif (reads_if := each.declared.reads_if) is not None:
+            values = ", ".join(f"{key}={value}" for key, value in reads_if.items())
             yield f"{path}{name}" + (f" ({values})" if values else "")
 
 

@@ -11,7 +11,6 @@ import pytest
 from duetime.dashboard.finder import is_similar
 from duetime.engine.store import RunQuery
 from duetime.kinds.jobs.registry import Task
-from duetime.service.lookup import short_id
 from tests.support.browsing import Browser, made, signed_in_as, working
 from tests.support.web import Site, site
 from tests.support.workers import eventually
@@ -43,11 +42,11 @@ def test_schedules_are_found_by_name_short_id_and_misspelled(served: Site) -> No
     assert labels(browser, "sync") == ["Sync accounts", "Nightly sync of photos"], "those that begin so are first"
     assert labels(browser, "SYCN acounts") == ["Sync accounts"]
     assert labels(browser, "xyzzy") == [] and labels(browser, " ") == []
-    [by_id] = found(browser, short_id(sync.definition))
+    [by_id] = found(browser, sync.definition.short_id)
     assert by_id["address"] == f"/schedules/{sync.definition.public_id}" and by_id["rank"] == "exact"
-    assert by_id["detail"].startswith(short_id(sync.definition))
+    assert by_id["detail"].startswith(sync.definition.short_id)
     assert labels(browser, sync.definition.public_id) == ["Sync accounts"]
-    assert labels(signed_in_as(served, "nobody"), short_id(sync.definition)) == [], "others find nothing of it"
+    assert labels(signed_in_as(served, "nobody"), sync.definition.short_id) == [], "others find nothing of it"
 
 
 def test_tags_are_found_after_schedules(served: Site) -> None:

@@ -19,7 +19,7 @@ from duetime.app import build, open_store
 from duetime.engine.clock import DAY, Instant, SystemClock
 from duetime.engine.kind import Caller
 from duetime.engine.store_interfaces import Revocation
-from duetime.rest.events import MOST_OF_ONE
+from duetime.service.owner_limits import MAX_STREAMS_OF_ONE
 from duetime.settings import Settings
 from tests.support.agents import serving
 from tests.support.mcp import World, world
@@ -247,7 +247,7 @@ def test_a_listener_goes_on_where_it_was(one: World) -> None:
 def test_too_many_streams_are_refused_and_closed_ones_make_room(one: World) -> None:
     ada = listener(one, "greedy")
     with ada.listening() as ear:
-        others = [ada.listening() for _ in range(MOST_OF_ONE - 1)]
+        others = [ada.listening() for _ in range(MAX_STREAMS_OF_ONE - 1)]
         for other in others:
             other.__enter__()
         ear.next("schedule.created", ada.job())

@@ -104,6 +104,11 @@ def test_a_failed_run_tells_why_and_is_copied(installation: Installation, page: 
     expect(page.locator("#traceback"), "carets stay below what they point at").to_have_css("white-space", "pre")
     page.get_by_role("button", name="Copy the traceback").click()
     assert "could not convert string to float: 'n/a'" in copied_text(page, containing="Traceback")
+    page.set_viewport_size(WIDTHS["390"])
+    command, button = (page.locator(f".commands dd {each}").first.bounding_box() for each in ("code", "button"))
+    assert command and button and command["height"] > button["height"], "a long command wraps"
+    assert (button["y"], button["x"]) >= (command["y"], command["x"] + command["width"]), "its button stays beside it"
+    assert button["y"] + button["height"] <= command["y"] + command["height"]
     page.get_by_role("button", name="Copy the run as JSON").click()
     copied = json.loads(copied_text(page, containing='"payload"'))
     assert (copied["status"], copied["payload"]["kwargs"]) == ("failed", {"month": "2026-10"})

@@ -125,7 +125,9 @@ def test_the_demo_begins_with_the_link_that_signs_in(tmp_path: Path) -> None:
         assert process.returncode == 0
     first = out.splitlines()[0]
     assert re.fullmatch(r"Dashboard: http://127\.0\.0\.1:[0-9]+/login\?token=[0-9a-f.]+", first)
-    assert "serve --print-config claude-code --port " in out
+    assert "To connect an agent: " in out
+    assert " connect claude-code --db .duetime/demo.db (or claude-desktop, " in out, "to the store that is served"
+    assert "serve --print-config all --port " in out
     assert "Bearer" not in out
     assert "Hello, Duetime!" in out
 

@@ -84,6 +84,15 @@ def test_a_zone_that_was_left_open_both_times_may_have_changed() -> None:
     assert not is_same_request(fingerprint(HOURLY, "UTC"), unsaid, "Europe/Berlin")
 
 
+def test_what_is_sent_at_once_is_the_same_as_in_versions_that_named_utc() -> None:
+    """So that a message is not refused if it is sent again after an upgrade, because its answer was lost."""
+    new = HOURLY._replace(trigger_type="once", trigger_config={"run_at": "now"}, timezone=None)
+    stored = fingerprint(new._replace(timezone="UTC"), "Asia/Tokyo")
+    assert is_same_request(stored, new, "Asia/Tokyo")
+    assert not is_same_request(stored, new._replace(name="other"), "Asia/Tokyo")
+    assert not is_same_request(stored, new._replace(trigger_config={"run_at": "tomorrow 9am"}), "Asia/Tokyo")
+
+
 def stored_earlier(config: dict[str, Any]) -> str:
     parts = ["job", "n", "interval", config, HOURLY.payload, {}, "UTC"]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

@@ -28,24 +28,29 @@ def names_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.id
 
 
-def participles_in(text: str) -> list[str]:
-    return [f"{line}: {name}" for line, name in names_in(ast.parse(text)) if name.strip("_") in PARTICIPLES]
+def participles_in(tree: ast.AST) -> list[str]:
+    return [f"{line}: {name}" for line, name in names_in(tree) if name.strip("_") in PARTICIPLES]
 
 
-def test_every_class_name_stands_once() -> None:
+@pytest.fixture(scope="module")
+def trees() -> dict[Path, ast.AST]:
+    """All sources, read once for all tests of this file."""
+    return {path: ast.parse(path.read_text("utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def test_every_class_name_stands_once(trees: dict[Path, ast.AST]) -> None:
     places = defaultdict(list)
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(f"{path.relative_to(SOURCE)}:{node.lineno}")
     assert len(places) > 300, "the classes were read"
     assert {name: found for name, found in places.items() if len(found) > 1 and name not in ROWS_AND_ANSWERS} == {}
 
 
-def test_no_participle_is_a_name() -> None:
-    files = sorted(SOURCE.rglob("*.py"))
-    assert len(files) > 300, "the sources were read"
-    assert [f"{path.name}:{each}" for path in files for each in participles_in(path.read_text("utf-8"))] == []
+def test_no_participle_is_a_name(trees: dict[Path, ast.AST]) -> None:
+    assert len(trees) > 300, "the sources were read"
+    assert [f"{path.name}:{each}" for path, tree in trees.items() for each in participles_in(tree)] == []
 
 
 @pytest.mark.parametrize(
@@ -53,5 +58,5 @@ def test_no_participle_is_a_name() -> None:
     ["found = 1", "def _told(run): pass", "def f(given): pass", "for made in x: pass", "with a as asked: pass"],
 )
 def test_a_participle_is_seen(text: str) -> None:
-    assert len(participles_in(text)) == 1
-    assert participles_in("founder, told_at = 1, x.found") == []
+    assert len(participles_in(ast.parse(text))) == 1
+    assert participles_in(ast.parse("founder, told_at = 1, x.found")) == []

@@ -12,28 +12,26 @@ from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.errors import Refused, StoreUnavailable
 from duetime.engine.kind import Caller
 from duetime.engine.model import RunId
-from duetime.rest.events import MOST, MOST_OF_ONE, QUIET, Streams, _stream, events
+from duetime.rest.events import QUIET, _stream, events
 from duetime.rest.requests import EventsAsked
 from duetime.service.change_feed import Look, Position
-from duetime.service.owner_limits import OwnerLimits
+from duetime.service.owner_limits import MAX_STREAMS, MAX_STREAMS_OF_ONE, OwnerLimits
 from duetime.service.services import Call
 from tests.support.api import Api
 
 
 def test_all_callers_together_get_no_more_than_there_are_places(api: Api) -> None:
-    streams = Streams()
-    owners = [f"owner-{number}" for number in range(MOST // MOST_OF_ONE + 1)]
-    calls = [Call(api.room.services, Caller(owner), "UTC") for owner in owners for _ in range(MOST_OF_ONE)]
+    limits = OwnerLimits()
+    owners = [f"owner-{number}" for number in range(MAX_STREAMS // MAX_STREAMS_OF_ONE + 1)]
+    calls = [Call(api.room.services, Caller(owner), "UTC") for owner in owners for _ in range(MAX_STREAMS_OF_ONE)]
 
     async def together() -> list[Response | BaseException]:
-        return await asyncio.gather(
-            *(events(streams, call, OwnerLimits(), EventsAsked()) for call in calls), return_exceptions=True
-        )
+        return await asyncio.gather(*(events(call, limits, EventsAsked()) for call in calls), return_exceptions=True)
 
     answers = asyncio.run(together())
     inside = [each for each in answers if isinstance(each, Response)]
     outside = [each.code for each in answers if isinstance(each, Refused)]
-    assert (len(inside), outside) == (MOST, ["too_many_streams"] * MOST_OF_ONE)
+    assert (len(inside), outside) == (MAX_STREAMS, ["too_many_streams"] * MAX_STREAMS_OF_ONE)
     assert {each.headers["cache-control"] for each in inside} == {"no-store"}
 
 
@@ -87,23 +85,23 @@ async def heard(response: Response) -> None:
 
 
 def test_of_many_who_ask_at_once_no_more_get_in_than_there_are_places(api: Api) -> None:
-    streams = Streams()
+    limits = OwnerLimits()
     ada, ben = (Call(api.room.services, Caller(owner), "UTC") for owner in ("ada", "ben"))
 
     async def asked(call: Call, number: int, **more: Any) -> list[Response | BaseException]:
-        asking = (events(streams, call, OwnerLimits(), EventsAsked(**more)) for _ in range(number))
+        asking = (events(call, limits, EventsAsked(**more)) for _ in range(number))
         return await asyncio.gather(*asking, return_exceptions=True)
 
     async def together() -> None:
-        answers = await asked(ada, MOST_OF_ONE + 5)
+        answers = await asked(ada, MAX_STREAMS_OF_ONE + 5)
         inside = [each for each in answers if isinstance(each, Response)]
         outside = [each.code for each in answers if isinstance(each, Refused)]
-        assert (len(inside), outside) == (MOST_OF_ONE, ["too_many_streams"] * 5)
+        assert (len(inside), outside) == (MAX_STREAMS_OF_ONE, ["too_many_streams"] * 5)
         [refused] = await asked(ben, 1, owner="ada")
         assert isinstance(refused, Refused) and refused.code == "operators_only"
-        for each in [*inside, *(each for each in await asked(ben, MOST_OF_ONE) if isinstance(each, Response))]:
+        for each in [*inside, *(each for each in await asked(ben, MAX_STREAMS_OF_ONE) if isinstance(each, Response))]:
             await heard(each)
-        again = await asked(ada, MOST_OF_ONE)
+        again = await asked(ada, MAX_STREAMS_OF_ONE)
         assert all(isinstance(each, Response) for each in again), "places that were given up are free"
 
     asyncio.run(together())

@@ -127,7 +127,7 @@ def take_all(duetime: Duetime) -> None:
         duetime.finish_prompt(task.run_id, "done")
 
 
-@pytest.mark.parametrize("nights", [1, 3])
+@pytest.mark.parametrize("nights", [1, pytest.param(3, marks=pytest.mark.later)])
 def test_a_night_of_sleep_is_no_message(phone: Receiver, nights: int) -> None:
     with simulation(phone, []) as now:
         everything(now.duetime)

@@ -15,7 +15,7 @@ from duetime.engine.model import RunId, Schedule, ScheduleId
 from duetime.engine.outcome import Failed, Retry
 from duetime.engine.policy import changes
 from duetime.engine.queries import Queries
-from duetime.engine.store import EVERY_ONE, FAILED_OR_LOST, RunQuery, ScheduleQuery
+from duetime.engine.store import EVERY_ONE, RunQuery, ScheduleQuery
 from duetime.engine.store_interfaces import BOUNDS, tally_of
 from duetime.engine.triggers import IntervalTrigger
 from duetime.stores import search
@@ -299,7 +299,7 @@ def test_runs_from_the_first_on_by_text_and_by_mark(store: BaseStore, hand: Hand
     for text, names in wanted.items():
         assert sorted(found(text=text)) == sorted(by_name[name] for name in names), text
     store.change_run(ids[0], T0, changes.dismiss)
-    assert found(status=FAILED_OR_LOST, mark_from=1) == ids[:1] and found(status="dead") == ids[1:]
+    assert found(statuses=("failed", "lost"), mark_from=1) == ids[:1] and found(status="dead") == ids[1:]
 
 
 def test_the_living_and_the_queue(store: BaseStore, hand: Hand) -> None:

@@ -8,7 +8,7 @@ from duetime.engine.clock import MINUTE, SECOND, Instant
 from duetime.engine.model import RunId, ScheduleId
 from duetime.engine.outcome import Failed
 from duetime.engine.policy import changes
-from duetime.engine.store import FAILED_OR_LOST, RunQuery
+from duetime.engine.store import RunQuery
 from duetime.stores.base import BaseStore
 from duetime.stores.records import _PERIOD, _TIMINGS
 from duetime.stores.run_search import run_page
@@ -81,7 +81,8 @@ def test_the_history_of_one_schedule_is_read_by_its_own_index() -> None:
     store = SqliteStore(MEMORY)
     store.migrate()
     query = RunQuery(owner="ada", schedule=ScheduleId(1), due_from=T0, due_to=T0, count_to=0)
-    pages = [replace(query, status=status) for status in (None, "completed", "missed", FAILED_OR_LOST)]
+    statuses: tuple[tuple[str, ...], ...] = (), ("completed",), ("missed",), ("failed", "lost")
+    pages = [replace(query, statuses=each) for each in statuses]
     statements = [*map(run_page, pages), (_TIMINGS, [1, 2]), (_PERIOD.format(0), [1, 2, 3, 4])]
     for statement, values in statements:
         plan = "; ".join(row[3] for row in store._rows(f"EXPLAIN QUERY PLAN {statement}", values))

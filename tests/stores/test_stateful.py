@@ -266,7 +266,8 @@ def machine_on(opened: Callable[[], BaseStore]) -> Iterator[type[Machine]]:
     yield type("Machine", (Machine,), {"opened": staticmethod(opened)})
 
 
-def test_sqlite() -> None:
+@pytest.mark.parametrize("examples", [12, pytest.param(150 if FULL else 50, marks=pytest.mark.later)])
+def test_sqlite(examples: int) -> None:
     stores: list[SqliteStore] = []
 
     def opened() -> BaseStore:
@@ -280,7 +281,7 @@ def test_sqlite() -> None:
         run_state_machine_as_test(
             machine,
             settings=settings(
-                max_examples=150 if FULL else 50,
+                max_examples=examples,
                 stateful_step_count=40,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),

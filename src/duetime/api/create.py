@@ -14,8 +14,7 @@ from duetime.api.values import Schedule, schedule_method, schedule_of
 from duetime.engine.errors import DuetimeError, InvalidInput, Refused
 from duetime.service.answers import Preview
 from duetime.service.errors import refuse
-from duetime.service.kind_spec import known_specs
-from duetime.service.operations.create import CreatedSchedule, CreateSchedule
+from duetime.service.operations.create import CreatedSchedule, CreateSchedule, title_of
 from duetime.service.operations.declaration import Answer, check_type, check_types
 from duetime.service.operations.schedules import PreviewTimes, preview
 from duetime.service.options import TIME_LIMITS, TimeOptions
@@ -80,7 +79,7 @@ class Creating:
             max_runs_per_day=max_runs_per_day, max_tokens_per_day=max_tokens_per_day,
             max_dollars_per_day=max_dollars_per_day,
         )  # fmt: skip
-        return _create(self, "prompt", _title("prompt", payload), payload, _soon(options))
+        return _create(self, "prompt", title_of("prompt", payload), payload, _soon(options))
 
     @schedule_method
     def notify(
@@ -112,7 +111,7 @@ class Creating:
             actions=None if actions is None else [_mapping("actions", each) for each in _list("actions", actions)],
             icon=icon, attach=attach, filename=filename, label=label,
         )  # fmt: skip
-        return _create(self, "notification", _title("notification", payload), payload, _soon(options))
+        return _create(self, "notification", title_of("notification", payload), payload, _soon(options))
 
     @schedule_method
     def request(
@@ -146,13 +145,13 @@ class Creating:
             payload["body_base64"] = base64.b64encode(body).decode()
         elif body is not None:
             payload["body"] = body
-        return _create(self, "request", _title("request", payload), payload, _soon(options))
+        return _create(self, "request", title_of("request", payload), payload, _soon(options))
 
     @schedule_method
     def create(self: Creator, kind: str, payload: Mapping[str, Any], **options: Unpack[ScheduleOptions]) -> Schedule:
         """Create a schedule of any kind, including kinds from other packages, from its payload."""
         check_type("payload", payload, Mapping)
-        return _create(self, kind, _title(kind, payload), payload, options)
+        return _create(self, kind, title_of(kind, payload), payload, options)
 
     @method
     def preview(self: Opened, count: int = 5, **times: Unpack[TimeOptions]) -> Preview:
@@ -224,10 +223,3 @@ def _list(name: str, value: Iterable[Any]) -> list[Any]:
 
 def _without_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _title(kind: str, payload: Mapping[str, Any]) -> str:
-    """Return a name for lists: the first words of the payload field that people read."""
-    spec = known_specs().get(kind)
-    text = payload.get(spec.text) if spec is not None and spec.text else None
-    return " ".join(text[:1000].split())[:60] if isinstance(text, str) and text.strip() else kind

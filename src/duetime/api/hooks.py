@@ -5,7 +5,7 @@ from __future__ import annotations
 from duetime.api.methods import Opened, method
 from duetime.service.answers import Hook
 from duetime.service.operations import hooks
-from duetime.service.operations.hooks import ChangeHook, CreateHook, hook_view
+from duetime.service.operations.hooks import ChangeHook, CreateHook
 
 
 class Hooking:
@@ -14,8 +14,8 @@ class Hooking:
         """Create a hook, at which a service reports events. Only this answer has its `secret`, which is new unless the
         sender issued one. `scheme` says how the sender signs: github, standard (Standard Webhooks), stripe, hmac, url.
         """
-        hook = hooks.create_hook(self._call, CreateHook(name=name, scheme=scheme, secret=secret)).value
-        return Hook(hook_view(self._call, hook, with_secret=True).copy, self._call.zone)
+        view = hooks.create_hook(self._call, CreateHook(name=name, scheme=scheme, secret=secret)).value
+        return Hook(view.copy, self._call.zone)
 
     @method
     def hooks(self: Opened) -> list[Hook]:
@@ -26,14 +26,13 @@ class Hooking:
     def rotate_hook(self: Opened, hook: str, *, secret: str | None = None) -> Hook:
         """Replace the secret of a hook, given by its id or name. Only this answer has the new one; the old one is
         refused from now on."""
-        row = hooks.rotate_hook(self._call, ChangeHook(hook=hook, secret=secret)).value
-        return Hook(hook_view(self._call, row, with_secret=True).copy, self._call.zone)
+        view = hooks.rotate_hook(self._call, ChangeHook(hook=hook, secret=secret)).value
+        return Hook(view.copy, self._call.zone)
 
     @method
     def test_hook(self: Opened, hook: str) -> Hook:
         """Report the event NAME.test as if it had arrived at the hook. Schedules that listen to it run."""
-        row = hooks.send_test(self._call, ChangeHook(hook=hook)).value
-        return Hook(hook_view(self._call, row).copy, self._call.zone)
+        return Hook(hooks.send_test(self._call, ChangeHook(hook=hook)).value.copy, self._call.zone)
 
     @method
     def delete_hook(self: Opened, hook: str) -> None:

@@ -7,17 +7,7 @@ from typing import Any, Unpack
 
 from duetime.api.methods import Blocking, Opened, Steps, method, waits
 from duetime.api.types import Id, RunFilters, RunList, RunReport
-from duetime.api.values import (
-    chosen_by,
-    find_run,
-    history,
-    run_of,
-    runs_of,
-    stop_runs,
-    wait_for,
-    wait_for_run,
-    wait_for_start,
-)
+from duetime.api.values import chosen_by, history, run_of, runs_of, stop_runs, wait_for, wait_for_run, wait_for_start
 from duetime.engine.store import RunQuery
 from duetime.service.answers import Incident, Message, Run, RunLog
 from duetime.service.operations import dead_letters, inbox
@@ -25,7 +15,7 @@ from duetime.service.operations.attention import ListAttention, MarkRuns, attent
 from duetime.service.operations.change_runs import ChangeRuns, RunAction, change_runs
 from duetime.service.operations.dead_letters import ChangeDeadLetters, Dealt, Dismiss
 from duetime.service.operations.declaration import Answer, check_type
-from duetime.service.operations.history import deliveries_of, run_details
+from duetime.service.operations.history import ShowRun, deliveries_of, run_details, show_run
 from duetime.service.operations.inbox import Mark, Show
 from duetime.service.operations.logs import ReadLog, is_news, log_view, read_log
 from duetime.service.operations.run import RetryRun, RunAgain, Stop, retry, run_again, stop
@@ -79,7 +69,7 @@ class Running:
     def run(self: Opened, run_id: int) -> RunReport:
         """Return a run with its input, its earlier attempts, the traceback of an exception, and the messages about its
         end."""
-        run = find_run(self._call, run_id)
+        run = show_run(self._call, ShowRun(run=run_id)).value
         details = run_details(self._call, run)
         return RunReport({**details, "deliveries": deliveries_of(self._call, run)}.copy, self._call.zone)
 

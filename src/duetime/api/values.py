@@ -243,10 +243,6 @@ def edited_schedule(call: Call, answer: Answer[EditedSchedule]) -> Schedule:
 # -- runs --------------------------------------------------------------------------------------------------------------
 
 
-def find_run(call: Call, run_id: int) -> model.Run:
-    return show_run(call, ShowRun(run=run_id)).value
-
-
 def runs_of(call: Call, runs: Sequence[model.Run], **further: Any) -> list[Run]:
     """Return runs with their results unchanged."""
     shapes = run_views(call, runs)
@@ -273,7 +269,7 @@ def wait_for_start(call: Call, answer: Answer[model.Run], seconds: float) -> Ste
 
 
 def wait_for_run(call: Call, run_id: int, seconds: float | None, **further: Any) -> Steps[Run]:
-    run = yield from wait_for(lambda: find_run(call, run_id), has_ended, seconds)
+    run = yield from wait_for(lambda: show_run(call, ShowRun(run=run_id)).value, has_ended, seconds)
     return run_of(call, run, **waited_for(call, run), **further)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 from urllib.parse import urlencode
 
 from starlette.responses import Response
@@ -34,9 +34,6 @@ GROUPS: Final = 50
 """Problems on one page."""
 RUNS: Final = 25
 """Runs of a problem that are listed one by one."""
-_DONE: Final[dict[Action, str]] = {
-    "retry": "retried", "resolve": "resolved", "reopen": "reopened", "dismiss": "resolved", "restore": "reopened",
-}  # fmt: skip
 
 
 class DeadLetterFilter(ListFilter):
@@ -96,7 +93,7 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
     chosen = DeadLetterFilter(request, form)
     back = chosen.back
     one, _, key = form.get("one").partition(":")
-    action = choice_of(one or form.get("all") or form.get("action"), _DONE)
+    action = choice_of(one or form.get("all") or form.get("action"), get_args(Action))
     change = ChangeDeadLetters(action=action, kind=back.get("kind") or None, text=back.get("text", ""))
     groups = [key] if key else form.all("group")
     ids = form.numbers("run")
@@ -116,4 +113,4 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
     if single := [] if everything else [id for id in ids if id not in known]:
         more = change_dead(request.call, ChangeDeadLetters(action=action, ids=single)).value
         dealt = Dealt(dealt.done + more.done, dealt.refused + more.refused, dealt.kinds | more.kinds)
-    return chosen.redirect(request, _DONE[action], dealt)
+    return chosen.redirect(request, action, dealt)

@@ -8,6 +8,7 @@ from duetime.dashboard.request import PageRequest
 from duetime.service.masking import masked
 from duetime.service.operations.emit import RecentEvents, recent_events
 from duetime.service.presenters import View, instant_view
+from duetime.service.text import whole_number
 from duetime.service.vocabulary import ENDED, EventRow, Run, json_object
 
 _SHOWN = 300
@@ -15,9 +16,8 @@ _SHOWN = 300
 
 
 def events_page(request: PageRequest) -> Response:
-    name, before = request.parameter("name") or None, request.parameter("before")
-    number = int(before) if before.isdecimal() and len(before) < 19 else None
-    query = RecentEvents(before=number, name=name)
+    name, before = request.parameter("name") or None, whole_number(request.parameter("before"), 18)
+    query = RecentEvents(before=before, name=name)
     rows = [_view(request, *each) for each in recent_events(request.reader, query).value]
     return request.render("events.html", rows=rows, name=name, more=len(rows) == query.limit)
 

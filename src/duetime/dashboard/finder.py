@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import quote
@@ -16,7 +15,6 @@ from starlette.responses import JSONResponse, Response
 from duetime.dashboard.filters import visible
 from duetime.dashboard.request import PageRequest
 from duetime.engine.errors import DuetimeError
-from duetime.service.lookup import is_report, short_id
 from duetime.service.operations.history import ShowRun, run_views, show_run
 from duetime.service.operations.schedules import (
     ListSchedules,
@@ -26,8 +24,7 @@ from duetime.service.operations.schedules import (
     schedule_views,
     show,
 )
-from duetime.service.presenters import View
-from duetime.service.text import whole_number
+from duetime.service.presenters import View, is_report
 from duetime.service.vocabulary import Schedule, tags_of
 
 MOST: Final = 8
@@ -51,7 +48,10 @@ def find(request: PageRequest) -> Response:
 
 def _results(request: PageRequest, text: str) -> list[View]:
     living, all_ = _named(request, text, "living"), _named(request, text)
-    named = [sorted(group, key=partial(_begins_otherwise, text)) for group in (living, all_)]
+    start = text.lower()
+    named = [
+        sorted(group, key=lambda each: not each.definition.name.lower().startswith(start)) for group in (living, all_)
+    ]
     schedules = [*_by_id(request, text), *named[0], *(each for each in named[1] if not is_report(each.definition))]
     exact = list({each.definition.public_id: each for each in schedules}.values())[:MOST]
     words, known = _WORDS.findall(text.lower()), {each.definition.id for each in exact}
@@ -78,10 +78,6 @@ def _by_id(request: PageRequest, text: str) -> list[Schedule]:
         schedule = show(request.call, Show(schedule=text)).value
         return [] if schedule.definition.name.lower() == text.lower() else [schedule]
     return []
-
-
-def _begins_otherwise(text: str, schedule: Schedule) -> bool:
-    return not schedule.definition.name.lower().startswith(text.lower())
 
 
 def _newest(request: PageRequest) -> list[Schedule]:
@@ -118,16 +114,16 @@ def _has_one_mistake(word: str, part: str) -> bool:
 
 
 def _schedule(view: View, schedule: Schedule, rank: str) -> View:
-    detail = f"{short_id(schedule.definition)} · {view['kind']} · {view['reads_as']}"
+    detail = f"{schedule.definition.short_id} · {view['kind']} · {view['reads_as']}"
     return _result(view["name"], detail, f"/schedules/{quote(view['id'], safe='')}", rank)
 
 
 def _runs(request: PageRequest, text: str) -> list[View]:
     match = _RUN.fullmatch(text)
-    number = None if match is None else whole_number(match[1], 18)
-    if number is None:
+    if match is None:
         return []
     with suppress(DuetimeError):
+        number = int(match[1])
         [view] = run_views(request.reader, [show_run(request.call, ShowRun(run=number)).value], brief=True)
         return [_result(f"Run {number}", f"{view['status']} · {view['name']}", f"/runs/{number}", "exact")]
     return []

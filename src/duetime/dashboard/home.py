@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from starlette.responses import Response
 
 from duetime.dashboard.filters import instant_from
+from duetime.dashboard.lists import PARTICIPLES
 from duetime.dashboard.queries import coming_row, first_steps, occurrences_in, runs
 from duetime.dashboard.request import Form, PageRequest, at, goal_of
 from duetime.dashboard.timeline.axis import ticks
@@ -173,9 +174,7 @@ def resolve(request: PageRequest, form: Form) -> Response:
         return request.redirect("/", did="nothing")
     notes = mark_runs(request.call, MarkRuns(ids=keys, mark=action)).notes
     undo = request.offer_undo(*((each, REOPEN if action == "resolve" else None) for each in keys))
-    return request.redirect(
-        goal_of(form, "/"), did="resolved" if action == "resolve" else "reopened", **undo, notes=notes
-    )
+    return request.redirect(goal_of(form, "/"), did=PARTICIPLES[action], **undo, notes=notes)
 
 
 def time_of(run: View) -> str:

@@ -10,11 +10,10 @@ from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.service.errors import refuse
 from duetime.service.operations import hooks
 from duetime.service.operations.hooks import ChangeHook, CreateHook
-from duetime.service.vocabulary import HookRow
 
 
 def hooks_page(request: PageRequest, *, problem: str | None = None, form: Form | None = None) -> Response:
-    rows = hooks.hooks(request.reader, base_address(request)).value
+    rows = hooks.hooks(request.reader).value
     typed = {name: "" if form is None else form.get(name) for name in ("name", "scheme", "secret")}
     return request.render("hooks.html", 200 if problem is None else 422, rows=rows, problem=problem, typed=typed)
 
@@ -22,22 +21,23 @@ def hooks_page(request: PageRequest, *, problem: str | None = None, form: Form |
 def create(request: PageRequest, form: Form) -> Response:
     name, scheme, secret = (form.get(each).strip() for each in ("name", "scheme", "secret"))
     try:
-        hook = hooks.create_hook(request.call, CreateHook(name=name, scheme=scheme, secret=secret or None)).value
+        view = hooks.create_hook(request.call, CreateHook(name=name, scheme=scheme, secret=secret or None)).value
     except DuetimeError as error:
         return hooks_page(request, problem=error.message, form=form)
-    return _changed(request, hook, secret)
+    return _changed(request, view["id"], secret)
 
 
-def _changed(request: PageRequest, hook: HookRow, pasted: str | None) -> Response:
+def _changed(request: PageRequest, id: str, pasted: str | None) -> Response:
     """Show a new secret, this once. Whoever pasted one knows it."""
-    return request.redirect(f"/settings/hooks/{hook.id}", did="saved") if pasted else _render(request, hook, True)
+    return request.redirect(f"/settings/hooks/{id}", did="saved") if pasted else _render(request, id, with_secret=True)
 
 
 def hook_page(request: PageRequest, problem: str | None = None) -> Response:
-    return _render(request, hooks.find_hook(request.reader, request.http.path_params["id"]), problem=problem)
+    return _render(request, request.http.path_params["id"], problem=problem)
 
 
-def _render(request: PageRequest, hook: HookRow, with_secret: bool = False, problem: str | None = None) -> Response:
+def _render(request: PageRequest, id: str, *, with_secret: bool = False, problem: str | None = None) -> Response:
+    hook = hooks.find_hook(request.reader, id)
     view = hooks.hook_view(request.reader, hook, with_secret=with_secret, base=base_address(request))
     page = request.render("hook.html", 200 if problem is None else 422, it=view, problem=problem)
     page.headers["Cache-Control"] = "no-store"
@@ -49,9 +49,10 @@ def act(request: PageRequest, form: Form) -> Response:
     match request.http.path_params["action"]:
         case "rotate":
             try:
-                return _changed(request, hooks.rotate_hook(request.call, change).value, change.secret)
+                hooks.rotate_hook(request.call, change)
             except InvalidInput as error:
                 return hook_page(request, error.message)
+            return _changed(request, change.hook, change.secret)
         case "test":
             hooks.send_test(request.call, change)
             return request.redirect(f"/settings/hooks/{change.hook}", did="reported")

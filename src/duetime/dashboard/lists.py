@@ -18,6 +18,11 @@ MOST_BACK: Final = 12
 """Pages that one can go back by; the first page can always be reached."""
 NAMED: Final = 50
 """Schedules that a confirmation names."""
+PARTICIPLES: Final = {
+    "retry": "retried", "stop": "stopped", "resolve": "resolved", "reopen": "reopened", "dismiss": "resolved",
+    "restore": "reopened", "read": "read",
+}  # fmt: skip
+"""What each change of runs has done, as a notice names it. `dismiss` and `restore` are former names."""
 _PAGE: Final = ("cursor", "trail")
 """Parameters of a page: where it begins, and the beginnings of those that led to it."""
 
@@ -78,8 +83,9 @@ class ListFilter:
             **values,
         )
 
-    def redirect(self, request: PageRequest, done: str, dealt: Dealt) -> Response:
+    def redirect(self, request: PageRequest, action: str, dealt: Dealt) -> Response:
         """Lead back to the list, with what became of a change of its runs; that they are resolved can be undone."""
+        done = PARTICIPLES[action]
         ids = dealt.done if done == "resolved" and len(dealt.done) <= MAX_NAMED else ()
         undo = request.offer_undo(*((str(id), REOPEN) for id in ids))
         result = request.outcome(done, len(dealt.done), len(dealt.refused), dealt.reasons())

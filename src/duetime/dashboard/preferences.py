@@ -3,6 +3,7 @@ needed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 from zoneinfo import available_timezones
 
@@ -13,25 +14,21 @@ from starlette.types import Scope
 from duetime.engine.errors import DuetimeError
 from duetime.service.vocabulary import known_zone
 
-THEMES: Final = ("auto", "light", "dark")
-THEME_COOKIE: Final = "duetime_theme"
-DENSITIES: Final = ("compact", "comfortable")
-"""One line for each row of a list, or as many as it needs."""
-DENSITY_COOKIE: Final = "duetime_density"
+CHOICES: Final = {"theme": ("auto", "light", "dark"), "density": ("compact", "comfortable")}
+"""What can be chosen, the usual value first. Compact is one line for each row of a list, comfortable as many as it
+needs."""
+_COOKIE: Final = "duetime_{}"
 BROWSER_ZONE_COOKIE: Final = "duetime_zone"
 """Set by the script to the browser's own zone."""
 ZONE_COOKIE: Final = "duetime_zone_choice"
 _YEAR: Final = 365 * 24 * 3600
 
 
-def theme_of(scope: Scope) -> str:
-    chosen = HTTPConnection(scope).cookies.get(THEME_COOKIE, "")
-    return chosen if chosen in THEMES else "auto"
-
-
-def density_of(scope: Scope) -> str:
-    chosen = HTTPConnection(scope).cookies.get(DENSITY_COOKIE, "")
-    return chosen if chosen in DENSITIES else DENSITIES[0]
+def choices_in(scope: Scope) -> dict[str, str]:
+    """Return the theme and the density that the viewer has chosen, or the usual ones."""
+    cookies = HTTPConnection(scope).cookies
+    chosen = {name: cookies.get(_COOKIE.format(name), "") for name in CHOICES}
+    return {name: chosen[name] if chosen[name] in values else values[0] for name, values in CHOICES.items()}
 
 
 def zone_in(cookies: dict[str, str], name: str) -> str | None:
@@ -52,12 +49,11 @@ def all_zones() -> list[str]:
     return sorted(name for name in available_timezones() if "/" in name or name == "UTC")
 
 
-def keep(answer: RedirectResponse, theme: str, zone: str | None, density: str) -> Response:
+def keep(answer: RedirectResponse, chosen: Mapping[str, str], zone: str | None) -> Response:
     """Set the cookies for what was chosen. A default value deletes its cookie; no value keeps it."""
-    if theme in THEMES:
-        _set(answer, THEME_COOKIE, "" if theme == "auto" else theme)
-    if density in DENSITIES:
-        _set(answer, DENSITY_COOKIE, "" if density == DENSITIES[0] else density)
+    for name, value in chosen.items():
+        if value in CHOICES[name]:
+            _set(answer, _COOKIE.format(name), "" if value == CHOICES[name][0] else value)
     if zone is not None:
         _set(answer, ZONE_COOKIE, zone)
     return answer

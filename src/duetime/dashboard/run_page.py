@@ -16,6 +16,7 @@ from duetime.engine.errors import DuetimeError, NotFound
 from duetime.engine.tracebacks import exceptions_of
 from duetime.service.errors import error_class, refuse
 from duetime.service.masking import masking_of
+from duetime.service.operations.change_runs import CHANGEABLE
 from duetime.service.operations.compare_runs import InputDifference, input_differences, share_done, successes
 from duetime.service.operations.dead_letters import Dismiss, dismiss
 from duetime.service.operations.declaration import Answer
@@ -36,7 +37,6 @@ from duetime.service.source_lines import source_around
 from duetime.service.text import plural, span
 from duetime.service.vocabulary import DISMISSABLE, LIVE, Run, RunStatus, Schedule
 
-RETRIED: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED)
 ACTIONS: Final[dict[str, tuple[str, Callable[[Call, int], Answer[Any]]]]] = {
     "retry": ("retried", lambda call, run: retry(call, RetryRun(run=run))),
     **{name: ("resolved", lambda call, run: dismiss(call, Dismiss(run=run))) for name in ("resolve", "dismiss")},
@@ -49,7 +49,7 @@ def actions_of(run: Run) -> list[str]:
     """Return what can be done to a run, as far as its status says."""
     is_over, is_marked = run.status in DISMISSABLE, bool(run.stop)
     possible = {
-        "retry": run.status in RETRIED,
+        "retry": run.status in CHANGEABLE["retry"],
         "cancel": run.status in LIVE and not is_marked,
         "resolve": is_over and not is_marked,
         "reopen": is_over and is_marked,
@@ -68,6 +68,7 @@ def run_page(request: PageRequest) -> Response:
     run = run_at(request)
     details = run_details(request.reader, run)
     schedule = schedule_of(request.call, run)
+    policy = None if schedule is None else policy_shape(schedule.definition.policy)
     trace = details["traceback"] or next(
         (each["traceback"] for each in reversed(details["attempts"]) if run.status in LIVE), None
     )
@@ -88,7 +89,7 @@ def run_page(request: PageRequest) -> Response:
         prose=_prose(request, run, payload),
         exists=schedule is not None,
         zone_there=None if schedule is None else trigger_shape(schedule.definition.trigger).get("timezone"),
-        attempts_allowed=_attempts_allowed(schedule),
+        attempts_allowed=None if policy is None else policy["max_attempts"],
         deliveries=deliveries_of(request.call, run),
         commands=_commands(request, run, schedule),
         may=actions_of(run),
@@ -141,7 +142,7 @@ class LastSuccess(NamedTuple):
 
 def _last_success(request: PageRequest, run: Run, payload: Any) -> LastSuccess | None:
     """Return the last run that succeeded, if this one did not and had another input."""
-    if run.status not in RETRIED:
+    if run.status not in CHANGEABLE["retry"]:
         return None
     for other in successes(request.call, run, 1):
         schedule = schedule_of(request.call, other)
@@ -159,11 +160,6 @@ def _prose(request: PageRequest, run: Run, payload: View) -> str | None:
     name = "" if spec is None else spec.text
     text = payload.get(name) if name else None
     return name if isinstance(text, str) and (" " in text or "\n" in text) else None
-
-
-def _attempts_allowed(schedule: Schedule | None) -> int | None:
-    policy = None if schedule is None else policy_shape(schedule.definition.policy)
-    return None if policy is None else policy["max_attempts"]
 
 
 def _commands(request: PageRequest, run: Run, schedule: Schedule | None) -> list[tuple[str, str]]:
@@ -211,7 +207,7 @@ def again_page(request: PageRequest) -> Response:
 def run_edited(request: PageRequest, form: Form) -> Response:
     """Start the run with the fields of the form. An error is shown beside its field, with what was typed."""
     run = run_at(request)
-    payload = _payload_of(request, run)
+    _, payload = _input_of(request, run)
     typed = {name: form.get(f"field-{name}") for name in payload}
     fields: dict[str, Any] = {}
     for name, text in typed.items():
@@ -230,22 +226,21 @@ def run_edited(request: PageRequest, form: Form) -> Response:
     return request.redirect(f"/runs/{started.id}", did="fired", notes=notes)
 
 
-def _payload_of(request: PageRequest, run: Run) -> dict[str, Any]:
-    """Return the fields of the input that pages show; the others are kept as they are."""
+def _input_of(request: PageRequest, run: Run) -> tuple[str, dict[str, Any]]:
+    """Return the subject and the fields of the input that pages show; the others are kept as they are."""
     schedule = schedule_of(request.call, run)
     payload = None if schedule is None else payload_shown(schedule.definition)
-    if not isinstance(payload, dict):
+    if schedule is None or not isinstance(payload, dict):
         raise refuse("not_possible", "Its schedule was deleted, so it cannot be run again. Create a new one instead.")
     on_page = masking_of(run.kind).hide_on_page(payload)
-    return {name: value for name, value in payload.items() if on_page[name] == value}
+    fields = {name: value for name, value in payload.items() if on_page[name] == value}
+    return schedule.definition.subject, fields
 
 
 def _render_form(
     request: PageRequest, run: Run, typed: dict[str, str], wrong: str, problem: str, status: int = 200
 ) -> Response:
-    payload = _payload_of(request, run)
-    schedule = schedule_of(request.call, run)
-    subject = None if schedule is None else schedule.definition.subject
+    subject, payload = _input_of(request, run)
     fields = []
     for name, value in payload.items():
         is_text = isinstance(value, str)

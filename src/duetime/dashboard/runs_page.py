@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from duetime.dashboard.lists import ListFilter, choice_of
 from duetime.dashboard.request import Form, PageRequest
-from duetime.dashboard.run_page import RETRIED, actions_of
+from duetime.dashboard.run_page import actions_of
 from duetime.engine.errors import DuetimeError
 from duetime.service.errors import STORE_ERRORS
-from duetime.service.operations.change_runs import ChangeRuns, RunAction, change_runs, plan_runs
+from duetime.service.operations.change_runs import CHANGEABLE, ChangeRuns, RunAction, change_runs, plan_runs
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import (
     History,
@@ -23,7 +23,7 @@ from duetime.service.operations.history import (
 )
 from duetime.service.presenters import View
 from duetime.service.text import Count
-from duetime.service.vocabulary import DISMISSABLE, LIVE, Page, Run
+from duetime.service.vocabulary import Page, Run
 
 PAGE: Final = 50
 TABS: Final = {
@@ -38,7 +38,6 @@ TABS: Final = {
 }
 """The statuses behind each tab, and its label. `failed` includes lost runs."""
 _ATTRIBUTES: Final = {"from": "since", "to": "until"}
-_DONE: Final[dict[RunAction, str]] = {"retry": "retried", "stop": "stopped", "resolve": "resolved"}
 
 
 class RunFilter(ListFilter):
@@ -61,7 +60,7 @@ def runs_page(request: PageRequest) -> Response:
     except DuetimeError as error:
         if error.code in STORE_ERRORS:
             raise
-        problem, within = error.message, frozenset()
+        problem, within = error.message, ()
     numbers = {status: counts[status].number for status in within if status in counts}
     return chosen.render(
         request,
@@ -77,14 +76,10 @@ def runs_page(request: PageRequest) -> Response:
     )
 
 
-_CHANGED: Final[dict[RunAction, Sequence[str]]] = {"retry": RETRIED, "stop": [*LIVE], "resolve": [*DISMISSABLE]}
-"""The statuses of the runs that each action concerns."""
-
-
 def _actions(numbers: Mapping[str, int], status: str) -> list[RunAction]:
     """Return what can be done to all that match. Among all runs, those that somebody cancelled are not retried."""
     present = {each for each, number in numbers.items() if number and (status or each != "cancelled")}
-    return [action for action, statuses in _CHANGED.items() if not present.isdisjoint(statuses)]
+    return [action for action, statuses in CHANGEABLE.items() if not present.isdisjoint(statuses)]
 
 
 def _rows(request: PageRequest, runs: Sequence[Run]) -> list[View]:
@@ -114,7 +109,7 @@ def change_matching(request: PageRequest, form: Form) -> Response:
     chosen = RunFilter(request, form)
     back = chosen.back
     everything = form.get("all")
-    action = choice_of(everything or form.get("action"), _DONE)
+    action = choice_of(everything or form.get("action"), CHANGEABLE)
     matching = bool(everything or form.get("matching"))
     ids = form.numbers("run")
     if not (matching or ids):
@@ -128,4 +123,4 @@ def change_matching(request: PageRequest, form: Form) -> Response:
     is_asked = matching or (number > 1 and action != "resolve")
     if is_asked and form.get("sure") != str(number):  # by now, others may match
         return chosen.confirm(request, form, action, planned)
-    return chosen.redirect(request, _DONE[action], change_runs(request.reader, change).value)
+    return chosen.redirect(request, action, change_runs(request.reader, change).value)

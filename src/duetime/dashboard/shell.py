@@ -36,7 +36,7 @@ def save_preferences(request: PageRequest, form: Form) -> Response:
         zones = preferences.all_zones()
         return request.render("preferences.html", 422, problem=f"Time zone: {error.message}", zones=zones)
     answer = request.redirect(own_page(form.get("to")), did="chosen")
-    return preferences.keep(answer, form.get("theme"), zone, form.get("density"))
+    return preferences.keep(answer, {name: form.get(name) for name in preferences.CHOICES}, zone)
 
 
 def undo(request: PageRequest, form: Form) -> Response:

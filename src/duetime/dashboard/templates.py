@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Scope
 
 from duetime.dashboard.filters import FILTERS, kind_class, kind_icon, took, visible
-from duetime.dashboard.preferences import density_of, theme_of
+from duetime.dashboard.preferences import choices_in
 from duetime.http.middleware import LOOPBACK, host_name
 from duetime.service.kind_spec import known_specs
 
@@ -64,8 +64,7 @@ def templates() -> Environment:
 
 
 def render(scope: Scope, template: str, status: int = 200, **values: Any) -> Response:
-    chosen = {"theme": theme_of(scope), "density": density_of(scope)}
-    text = templates().get_template(template).render({**chosen, **values})
+    text = templates().get_template(template).render({**choices_in(scope), **values})
     return HTMLResponse(text, status, {**HEADERS, "Referrer-Policy": referrer_policy(scope)})
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from duetime.dashboard.request import Form, PageRequest, goal_of
 from duetime.service.errors import refuse
-from duetime.service.masking import masked_payload
-from duetime.service.operations.history import History, history, run_views, schedule_of
+from duetime.service.operations.history import History, history, payload_shown, run_views, schedule_of
 from duetime.service.operations.inbox import AnswerWaiting, HandOver, answer_waiting, hand_over
 from duetime.service.operations.run import Stop, stop
 from duetime.service.presenters import View, author_view
@@ -33,7 +31,7 @@ def _details(request: PageRequest, run: Run) -> dict[str, Any]:
     if schedule is None:
         return {"text": "", "agents": [], "recurs": False, "own": False, "paused": False}
     hooks, definition = request.call.services.hooks(run.kind), schedule.definition
-    payload = masked_payload(run.kind, json.loads(definition.payload))
+    payload = payload_shown(definition)
     spec = request.call.services.specs.get(run.kind)
     text = payload.get(spec.text) if isinstance(payload, dict) and spec is not None else None
     return {

@@ -45,7 +45,7 @@ def fingerprint(new: NewSchedule, zone: str) -> str:
 def is_same_request(stored: str, new: NewSchedule, zone: str) -> bool:
     """Return whether a stored fingerprint is of this request. This includes fingerprints from earlier versions, which
     hashed the arguments as one interface wrote them."""
-    if any(_match(stored, fingerprint(each, zone)) for each in (new, *_with_first_days(new))):
+    if any(_match(stored, fingerprint(each, zone)) for each in (new, *_with_first_days(new), *_in_utc(new))):
         return True
     return any(stored == _hash_as_written(each) for each in _earlier_readings(new))
 
@@ -111,6 +111,13 @@ def _with_first_days(new: NewSchedule) -> Iterator[NewSchedule]:
     for hour in hours.split(",") if hours else ():
         first = f"{_DAYS.get(day)} at {int(hour):02d}:{int(minute):02d}"
         yield new._replace(trigger_config={"dtstart": first, **new.trigger_config})
+
+
+def _in_utc(new: NewSchedule) -> Iterator[NewSchedule]:
+    """Yield what starts at once as earlier versions read a message that is sent at once: in UTC. No zone changes when
+    it starts."""
+    if new.timezone is None and new.trigger_type == "once" and new.trigger_config == {"run_at": "now"}:
+        yield new._replace(timezone="UTC")
 
 
 def _earlier_readings(new: NewSchedule) -> Iterator[NewSchedule]:

@@ -46,6 +46,8 @@ OVER = frozenset({ScheduleState.ENDED, ScheduleState.CANCELLED, ScheduleState.DE
 
 LIVE = frozenset({RunStatus.PENDING, RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING})
 """Statuses of a run that may still change."""
+UNWELL = frozenset(RunStatus) - LIVE - {RunStatus.COMPLETED}
+"""Statuses of a run that ended otherwise than it should. The stores have an index of such runs."""
 
 
 class Trouble(StrEnum):
@@ -158,7 +160,7 @@ class Progress(NamedTuple):
     owner: str
     kind: str
     state: str
-    next: Instant | None  # the nominal instant of its due entry
+    next: Instant | None  # the nominal instant of its due entry; NEVER if it waits for an event, see `next_of`
     through: Instant | None  # the last nominal instant that was claimed, missed or skipped
     run_count: int
     active: int

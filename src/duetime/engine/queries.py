@@ -239,9 +239,11 @@ class Queries:
         exact = [each for each in schedules if each.definition.name == query.name]
         return exact or schedules
 
-    def with_followed(self, caller: Caller, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the configuration of a trigger that follows another schedule, with that schedule, which must have the
-        same owner."""
+    def with_followed(self, caller: Caller, trigger_type: str | None, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the configuration of a trigger with the schedule that it follows, if it follows one, which must have
+        the same owner."""
+        if trigger_type != "after":
+            return config
         own = caller._replace(operator=False)
         reference, name = str(config.get("schedule", "")), config.get("name")
         schedules = self.meant_by(own, reference)

@@ -117,9 +117,8 @@ class Scheduler(Checkout):
     def _follow(self, caller: Caller, request: NewSchedule | Changes) -> Mapping[str, Any]:
         """Return the configuration of a trigger with the schedule that it follows, if it follows one. From now on, the
         ends of runs of that one are events, so that what is then created misses none."""
-        config = request.trigger_config or {}
+        config = self.with_followed(caller, request.trigger_type, request.trigger_config or {})
         if request.trigger_type == "after":
-            config = self.with_followed(caller, config)
             self.store.follow(config[FOLLOWED][0])
         return config
 

@@ -54,8 +54,6 @@ COUNTED = 10_000
 """How far a list counts its matches by default, so that the cost of a page does not depend on how many match."""
 PAGE_BYTES = 2 * 1024 * 1024
 """Maximum size in bytes of one page of a list, whatever its limit, because schedules and results may be large."""
-FAILED_OR_LOST = "failed or lost"
-"""The status that queries use for runs that failed or were lost, whether or not somebody dismissed them."""
 EVERY_ONE = 2**62
 """The value of `count_to` for a list whose total must be exact, whatever the cost."""
 
@@ -164,7 +162,7 @@ class RunQuery:
     schedule: ScheduleId | None = None
     schedules: tuple[ScheduleId, ...] = ()  # any of these
     status: str | None = None
-    """As stored. `live`: all that may still change. `dead`: failed or lost, and not dismissed. Or FAILED_OR_LOST."""
+    """As stored. `live`: all that may still change. `dead`: failed or lost, and not dismissed."""
     statuses: tuple[str, ...] = ()  # any of these, as stored
     worker: WorkerId | None = None
     subject: str | None = None
@@ -419,7 +417,7 @@ class Store(Remotes, Revocations, Publication, Figures, Incidents, Hooks, Events
     def stop_waiting(self) -> None:
         """End a wait that is in progress in another thread."""
 
-    def on_change(self, listener: Callable[[], None], *, only_soon: bool = False) -> Callable[[], None]:
+    def on_change(self, listener: Callable[[], object], *, only_soon: bool = False) -> Callable[[], None]:
         """Call `listener` after every write of this process that may make work due earlier; return a function that
         stops this. With `only_soon`, leave out work that is due only in some seconds, because a worker checks the queue
         before then."""

@@ -174,9 +174,9 @@ def delete_schedule(call: Call, arguments: Arguments) -> Reply:
 )
 def create_hook(call: Call, arguments: Arguments) -> Reply:
     """Address where a service reports events: on NAME.TYPE. The user gets its secret at secret_page."""
-    created = hooks.create_hook(call, request_of(CreateHook, arguments, has_secret=False))
-    hook, page = hooks.hook_view(call, created.value), f"{hooks.address(call)}/settings/hooks/{created.value.id}"
-    return Reply({"url": hook["url"], "secret_page": page, "notes": list(created.notes)})
+    hook, _, notes = hooks.create_hook(call, request_of(CreateHook, arguments, has_secret=False))
+    page = f"{hooks.address(call)}/settings/hooks/{hook['id']}"
+    return Reply({"url": hook["url"], "secret_page": page, "notes": list(notes)})
 
 
 def _refusal_of_many(_arguments: Arguments, err: DuetimeError) -> Reply:

@@ -80,7 +80,6 @@ class Parts(NamedTuple):
 
     context: WebContext
     limits: OwnerLimits
-    streams: events.Streams
     threads: RequestThreads
 
 
@@ -94,7 +93,7 @@ class Api:
         for route in self.routes:
             for method in route.methods or ():
                 self._by_shape[method, route.path.count("/")].append(route)
-        self._parts = Parts(context, limits, events.Streams(), RequestThreads())
+        self._parts = Parts(context, limits, RequestThreads())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"][len(API) :]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from typing import Annotated, Any, Final
 
 import anyio
 import anyio.to_thread
-from fastapi import Body, Depends, Header, Query, Request
+from fastapi import Body, Header, Query
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -20,17 +19,15 @@ from duetime.engine.clock import Clock
 from duetime.engine.errors import DuetimeError
 from duetime.engine.store import Store
 from duetime.rest.dependencies import Caller, Threads, problems, router
-from duetime.rest.errors import PARTS
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import EventsAsked, Given
 from duetime.rest.responses import SentEventShape
-from duetime.service.change_feed import Event, Follower, Look, Position, position_of
-from duetime.service.errors import refuse
+from duetime.service.change_feed import Follower, Look, position_of
 from duetime.service.operations.declaration import check_owner
 from duetime.service.operations.emit import EmitEvent, emit, is_over, look_at_runs
 from duetime.service.operations.history import run_views
 from duetime.service.operations.waiting import await_result
-from duetime.service.owner_limits import TooManyRequests, counted
+from duetime.service.owner_limits import TooManyRequests
 from duetime.service.warnings import warning_facts
 
 EVERY: Final = 0.4
@@ -39,10 +36,6 @@ AT_LEAST: Final = 0.05
 """Minimum seconds between two polls, however much this process writes."""
 QUIET: Final = 15.0
 """Seconds without events after which a comment keeps the stream alive."""
-MOST: Final = 256
-MOST_OF_ONE: Final = 16
-"""Maximum open streams, in total and of one owner: each of them polls several times a second."""
-
 InThread = Callable[..., Awaitable[Any]]
 
 routes = router("events")
@@ -59,52 +52,13 @@ _DOCUMENT = {
 }
 
 
-class Streams:
-    """Counts the open streams per owner."""
-
-    def __init__(self) -> None:
-        self._of: Counter[str] = Counter()
-
-    @contextmanager
-    def one(self, owner: str) -> Iterator[None]:
-        """Count one stream from the start of its request, so that concurrent requests cannot exceed the limit."""
-        if self._of.total() >= MOST or self._of[owner] >= MOST_OF_ONE:
-            raise refuse("too_many_streams", "too many streams are open; close some first")
-        with counted(self._of, owner):
-            yield
-
-
-@contextmanager
-def changes_of(store: Store) -> Iterator[asyncio.Event]:
-    """Yield an event of the server's event loop that is set when this process has written to the store."""
-    loop, changed = asyncio.get_running_loop(), asyncio.Event()
-
-    def wake() -> None:
-        loop.call_soon_threadsafe(changed.set)
-
-    unsubscribe = store.on_change(wake)
-    try:
-        yield changed
-    finally:
-        unsubscribe()
-
-
-def _streams_of(request: Request) -> Streams:
-    streams: Streams = request.scope[PARTS].streams
-    return streams
-
-
 @routes.get("/events", response_class=StreamingResponse, responses={200: _DOCUMENT, **problems(429)})
 async def events(
-    streams: Annotated[Streams, Depends(_streams_of)],
-    call: Caller,
-    threads: Threads,
-    query: Annotated[EventsAsked, Query()],
-    last_event_id: LastEventId = None,
+    call: Caller, threads: Threads, query: Annotated[EventsAsked, Query()], last_event_id: LastEventId = None
 ) -> Response:
     """Stream what happens to the caller's schedules from now on, or since the last event received."""
     with ExitStack() as place:
-        place.enter_context(streams.one(call.caller.owner))
+        place.enter_context(threads.streaming(call.caller.owner))
         call = call.in_zone(query.timezone)
         begin = partial(Follower, call, check_owner(call, query.owner), position_of(last_event_id))
         look_for = partial(threads.run, call.caller.owner)
@@ -123,15 +77,16 @@ async def send_event(call: Caller, threads: Threads, body: Annotated[EventGiven,
     in_thread = partial(threads.run, call.caller.owner)
     with threads.waiting(call.caller.owner) if body.wait_seconds else nullcontext():
         sent = await in_thread(partial(emit, call, request_of(EmitEvent, body)))
-        look = lambda seen: in_thread(partial(look_at_runs, call, seen))  # noqa: E731
-        sent = await await_result(sent, look, is_over, body.wait_seconds)
+        sent = await await_result(
+            sent, lambda seen: in_thread(partial(look_at_runs, call, seen)), is_over, body.wait_seconds
+        )
     runs = await in_thread(partial(run_views, call, sent.value.runs)) if sent.value.runs else []
     facts = {**sent.value._asdict(), "runs": runs, "notes": list(sent.notes)}
     return JSONResponse({**facts, **warning_facts(sent.warnings)}, 202)
 
 
 class _Placed(StreamingResponse):
-    """Releases its slot in `Streams` when the response ends, for whatever reason."""
+    """Releases its slot among the open streams when the response ends, for whatever reason."""
 
     def __init__(self, stream: AsyncIterator[str], place: ExitStack) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -149,7 +104,9 @@ async def _stream(
     """Yield the stream until the client leaves or the server ends it."""
     yield "retry: 2000\n\n"
     spoken = clock.monotonic()
-    with changes_of(store) as changed:
+    changed = asyncio.Event()  # set when this process has written to the store
+    unsubscribe = store.on_change(partial(asyncio.get_running_loop().call_soon_threadsafe, changed.set))
+    try:
         while True:
             pieces = await _pieces(follower, look_for)
             if not pieces and clock.monotonic() - spoken >= QUIET:
@@ -161,6 +118,8 @@ async def _stream(
                 await anyio.sleep(AT_LEAST)
                 await changed.wait()
             changed.clear()
+    finally:
+        unsubscribe()
 
 
 async def _pieces(follower: Follower, look_for: InThread) -> list[str]:
@@ -170,8 +129,7 @@ async def _pieces(follower: Follower, look_for: InThread) -> list[str]:
         return [": the store cannot be reached right now\n\n"]
     except TooManyRequests:
         return [": other requests of this owner come first\n\n"]
-    return [_piece(event, look.position) for event in look.events]
-
-
-def _piece(event: Event, position: Position) -> str:
-    return f"id: {position}\nevent: {event.type}\ndata: {json.dumps(event.data, ensure_ascii=False)}\n\n"
+    return [
+        f"id: {look.position}\nevent: {event.type}\ndata: {json.dumps(event.data, ensure_ascii=False)}\n\n"
+        for event in look.events
+    ]

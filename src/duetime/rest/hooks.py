@@ -13,7 +13,7 @@ from duetime.rest.requests import Given
 from duetime.rest.responses import HooksShape
 from duetime.service import answers
 from duetime.service.operations import hooks
-from duetime.service.operations.hooks import ChangeHook, CreateHook, hook_view
+from duetime.service.operations.hooks import ChangeHook, CreateHook
 
 HookGiven: Any = model_of("HookGiven", CreateHook, Given)
 RotationGiven: Any = model_of("RotationGiven", ChangeHook, Given, "hook")
@@ -31,21 +31,19 @@ def list_(call: Caller) -> Response:
 @routes.post("/hooks", status_code=201, response_model=answers.Hook, responses=problems(409, 415))
 def create(call: Caller, body: Annotated[HookGiven, Body()]) -> Response:
     """Create a hook. The secret is in this answer only."""
-    hook = hooks.create_hook(call, request_of(CreateHook, body)).value
-    return JSONResponse(hook_view(call, hook, with_secret=True), 201)
+    return JSONResponse(hooks.create_hook(call, request_of(CreateHook, body)).value, 201)
 
 
 @routes.post("/hooks/{id}/rotate", response_model=answers.Hook, responses=problems(404, 415))
 def rotate(call: Caller, id: Id, body: Annotated[RotationGiven, Body()]) -> Response:
     """Replace the secret. The new one is in this answer only; the old one is refused from now on."""
-    hook = hooks.rotate_hook(call, request_of(ChangeHook, body, hook=id)).value
-    return JSONResponse(hook_view(call, hook, with_secret=True))
+    return JSONResponse(hooks.rotate_hook(call, request_of(ChangeHook, body, hook=id)).value)
 
 
 @routes.post("/hooks/{id}/test", status_code=202, response_model=answers.Hook, responses=problems(404))
 def test(call: Caller, id: Id) -> Response:
     """Report the event NAME.test, to which schedules can listen."""
-    return JSONResponse(hook_view(call, hooks.send_test(call, ChangeHook(hook=id)).value), 202)
+    return JSONResponse(hooks.send_test(call, ChangeHook(hook=id)).value, 202)
 
 
 @routes.delete("/hooks/{id}", status_code=204, responses=problems(404))

@@ -22,7 +22,7 @@ from duetime.service.operations.change_runs import ChangeRuns, change_runs
 from duetime.service.operations.dead_letters import Action, ChangeDeadLetters, Dealt, Dismiss, ListDeadLetters
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import History, ShowRun, run_details, run_views, show_run
-from duetime.service.operations.logs import ReadLog, is_news, log_view, read_log, read_on
+from duetime.service.operations.logs import ReadLog, is_news, log_view, read_log
 from duetime.service.operations.run import RetryRun, RunAgain, Stop, run_again, stop
 from duetime.service.operations.run import retry as retry_run
 from duetime.service.operations.waiting import await_result
@@ -85,11 +85,10 @@ def get(call: Caller, id: Id, query: Annotated[Asked, Query()]) -> Response:
 async def log(call: Caller, id: Id, threads: Threads, query: Annotated[LogAsked, Query()]) -> Response:
     """Return what a run has written. To follow it, repeat this with `after` and `wait_seconds` until it has `ended`."""
     call, owner = call.in_zone(query.timezone), call.caller.owner
-    request, in_thread = request_of(ReadLog, query, run=id), partial(threads.run, owner)
+    request = request_of(ReadLog, query, run=id)
+    read = partial(threads.run, owner, partial(read_log, call, request))
     with threads.waiting(owner) if request.wait_seconds else nullcontext():
-        first = await in_thread(partial(read_log, call, request))
-        look = lambda seen: in_thread(partial(read_on, call, request, seen))  # noqa: E731
-        answer = await await_result(first, look, is_news, request.wait_seconds)
+        answer = await await_result(await read(), lambda _: read(), is_news, request.wait_seconds)
     return JSONResponse(log_view(call, answer.value))
 
 

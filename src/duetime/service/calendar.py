@@ -31,7 +31,7 @@ from duetime.service.masking import masked, masking_of
 from duetime.service.presenters import reads_as
 
 if TYPE_CHECKING:
-    from icalendar import Calendar, Event
+    from icalendar import Event
 
 
 # Conversion of triggers to iCalendar rules, only where every calendar program computes exactly the same instants.
@@ -237,12 +237,8 @@ def calendar_of(
         for schedule in schedules:
             for event in _events(schedule, now, days):
                 calendar.add_component(event)
-    _describe_zones(calendar, now)
-    return bytes(calendar.to_ical())
-
-
-def _describe_zones(calendar: Calendar, now: Instant) -> None:
     calendar.add_missing_timezones(first_date=datetime_of(Instant(now - 366 * DAY)).date(), last_date=_LAST_DAY)
+    return bytes(calendar.to_ical())
 
 
 def occurrences_of(schedule: Schedule, now: Instant, days: int = DAYS) -> CalendarOccurrences:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from duetime.engine.errors import DuetimeError, NotFound
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Definition, Run, Schedule
-from duetime.engine.policy.follow_ups import MESSAGE_KEY
-from duetime.engine.policy.incidents import ALERT_KEY
 from duetime.engine.queries import MOST_NAMED, could_be_an_id, no_schedule, seen_by
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
@@ -44,8 +42,10 @@ def _find(scheduler: Scheduler, caller: Caller, reference: str | int, kind: str 
     text, matching = str(reference).strip(), scheduler.meant_by(caller, reference, kind, deleted=deleted)
     if len(matching) > 1:
         raise _ambiguous(text, matching)
+    if matching and kind not in (None, matching[0].definition.kind):
+        raise no_schedule(found=candidate(matching[0]))
     if matching:
-        return _of_kind(matching[0], kind)
+        return matching[0]
     is_name = isinstance(reference, str) and could_be_an_id(text)
     raise _of_others(scheduler, caller, text) if caller.operator and is_name else no_schedule()
 
@@ -61,18 +61,9 @@ def find(call: Call, reference: str | int | Schedule, kind: str | None = None, *
     return schedule
 
 
-def short_id(definition: Definition) -> str:
-    return definition.short_id
-
-
 def is_stored(definition: Definition) -> bool:
     """Return whether a schedule is in this store; one that is kept outside has no number."""
     return definition.id != 0
-
-
-def is_report(definition: Definition) -> bool:
-    """Return whether a schedule is a message about a run or an incident, which nobody created."""
-    return definition.key.startswith((MESSAGE_KEY, ALERT_KEY))
 
 
 def name_of(thing: Definition | Run) -> str:
@@ -89,15 +80,9 @@ def candidate(schedule: Schedule) -> dict[str, object]:
 def _of_others(scheduler: Scheduler, caller: Caller, name: str) -> NotFound:
     """Return the error for an operator who has no schedule of this name, with the ids of those that others have."""
     query = seen_by(caller, ScheduleQuery(name=name, limit=MOST_NAMED, count_to=0))
-    others = ", ".join(f"{short_id(each)} (owner {each.owner})" for each, _ in scheduler.store.search(query).items)
+    others = ", ".join(f"{each.short_id} (owner {each.owner})" for each, _ in scheduler.store.search(query).items)
     message = f"none of your schedules is called {name[:60]!r}; those of others are found by their id: {others}"
     return NotFound(message, details={"others": others}) if others else no_schedule()
-
-
-def _of_kind(schedule: Schedule, kind: str | None) -> Schedule:
-    if kind is None or schedule.definition.kind == kind:
-        return schedule
-    raise no_schedule(found=candidate(schedule))
 
 
 def _ambiguous(text: str, matching: Sequence[Schedule]) -> DuetimeError:
@@ -105,5 +90,5 @@ def _ambiguous(text: str, matching: Sequence[Schedule]) -> DuetimeError:
     number = f"more than {MOST_NAMED} schedules" if len(matching) > MOST_NAMED else plural(len(matching), "schedule")
     listed = ", ".join(f"{each['id']} ({each['kind']} {each['name']!r})" for each in candidates)
     message = f"{text[:60]!r} could mean {number}; give the id of one of these: {listed}"
-    short = [short_id(each.definition) for each in matching[:MOST_NAMED]]
+    short = [each.definition.short_id for each in matching[:MOST_NAMED]]
     return refuse("ambiguous", message, details={"candidates": candidates, "short_ids": short})

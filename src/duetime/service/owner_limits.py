@@ -17,6 +17,7 @@ import anyio.to_thread
 
 from duetime.engine.kind import LOCAL
 from duetime.engine.value_class import dataclass
+from duetime.service.errors import refuse
 
 T = TypeVar("T")
 
@@ -32,6 +33,9 @@ LARGE_FOR: Final = 1.0
 """Seconds after a large answer for which its owner has this share."""
 MOST_WAITING: Final = 64
 WAITS_OF_LOCAL: Final = 64
+MAX_STREAMS: Final = 256
+MAX_STREAMS_OF_ONE: Final = 16
+"""Maximum open streams of events, in total and of one owner: each of them polls several times a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class OwnerLimits:
         # Weak: requests hold the slots of their owner, so an owner without requests uses no memory.
         self._slots: WeakValueDictionary[str, anyio.Semaphore] = WeakValueDictionary()
         self._waits: Counter[str] = Counter()
+        self._streams: Counter[str] = Counter()
         self._large: dict[str, float] = {}
         """When owners last got a large answer."""
 
@@ -106,6 +111,15 @@ class OwnerLimits:
         if self._waits[owner] >= (WAITS_OF_LOCAL if owner == LOCAL else self.shares.waits):
             raise TooManyWaits
         with counted(self._waits, owner):
+            yield
+
+    @contextmanager
+    def streaming(self, owner: str) -> Iterator[None]:
+        """Count a stream of events from the start of its request, so that concurrent requests cannot exceed the
+        limit."""
+        if self._streams.total() >= MAX_STREAMS or self._streams[owner] >= MAX_STREAMS_OF_ONE:
+            raise refuse("too_many_streams", "too many streams are open; close some first")
+        with counted(self._streams, owner):
             yield
 
     async def run(self, owner: str, function: Callable[[], T]) -> T:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
@@ -43,6 +44,7 @@ from duetime.settings.sections import INBOX
 
 declare(declared_elsewhere="It may be changed back by what declares it: also change it in {source}.")
 _FRACTION = re.compile(r"\.\d+")
+_REPORT = re.compile(r"~[a-z]+:")
 _decode = json.JSONDecoder().decode  # the function that `json.loads` calls after checking its argument
 
 
@@ -70,6 +72,11 @@ def actor_view(stored: str | None) -> str | None:
 def author_view(definition: Definition) -> str | None:
     """Return who wrote a payload last; None if a person did in an older version, which did not store who."""
     return actor_view(definition.author) or ("an agent's run" if is_agents(None, definition.depth) else None)
+
+
+def is_report(definition: Definition) -> bool:
+    """Return whether a schedule is a message about a run or an incident, or another alert, which nobody created."""
+    return _REPORT.match(definition.key) is not None
 
 
 def source_view(key: str) -> str | None:
@@ -109,10 +116,14 @@ def next_of(progress: Progress) -> Instant | None:
 
 
 @lru_cache(maxsize=4096)
-def reads_as(text: str) -> str:
-    """Describe a stored trigger in plain English. An unreadable one must still be shown, with the reason and advice."""
+def reads_as(text: str, zone: str | None = None) -> str:
+    """Describe a stored trigger in plain English; in `zone` if it is a single instant, whose own zone means nothing for
+    an alert. An unreadable one must still be shown, with the reason and advice."""
     try:
-        return describe(trigger_from_json(text))
+        trigger = trigger_from_json(text)
+        if zone is not None and isinstance(trigger, OnceTrigger):  # the times of a rule are those of its own zone
+            trigger = replace(trigger, timezone=zone)
+        return describe(trigger)
     except DuetimeError as error:
         return f"cannot be read: {error.message.rstrip('.')}; edit it to give it a new rule, or delete it"
 
@@ -208,7 +219,7 @@ def schedule_shape(
         "status": status_of(progress),
         "state_detail": detail,
         "trigger": trigger,
-        "reads_as": reads_as(definition.trigger),
+        "reads_as": reads_as(definition.trigger, zone if is_report(definition) else None),
         "payload": payload,
         "author": author_view(definition),
         "source": source_view(definition.key),

@@ -69,7 +69,8 @@ def new_of(call: Call, entry: FileEntry, key: str) -> NewSchedule:
     values = entry.values
     times = {name: value for name, value in values.items() if name in time_options()}
     policy = {name: value for name, value in values.items() if option_name(name) in policy_options()}
-    fields = {_field(name): value for name, value in values.items() if not is_option(name)}
+    bare = {name: name.removeprefix(PREFIX) for name in values if not is_option(name)}
+    fields = {field if is_option(field) else name: values[name] for name, field in bare.items()}
     payload = {**_object(values, "payload"), **fields}
     name = values.get("name", entry.name)
     if "trigger" not in values:
@@ -79,11 +80,6 @@ def new_of(call: Call, entry: FileEntry, key: str) -> NewSchedule:
     trigger = dict(_object(values, "trigger"))
     type_, zone = str(trigger.pop("type", "")), trigger.pop("timezone", times.get("timezone"))
     return NewSchedule(entry.kind, name, type_, trigger, payload, read_policy(policy), zone, key)
-
-
-def _field(name: str) -> str:
-    bare = name.removeprefix(PREFIX)
-    return bare if bare != name and is_option(bare) else name
 
 
 def _object(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:

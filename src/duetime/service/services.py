@@ -17,7 +17,7 @@ from duetime.engine.kind import LOCAL, Caller, Kind, gates_of
 from duetime.engine.model import Definition, Run, Schedule, WorkerRow, kind_and_label, with_label
 from duetime.engine.policy.options import is_gated, policy_for_ending
 from duetime.engine.scheduler import Scheduler
-from duetime.engine.store import Page, RunQuery, ScheduleQuery
+from duetime.engine.store import Page
 from duetime.engine.triggers import OnceTrigger, known_zone, trigger_from_json, warnings_for
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.engine.value_class import NamedTuple, dataclass
@@ -27,7 +27,8 @@ from duetime.service.warnings import DELIVERY_PREFIX, ScheduleWarning, declare, 
 from duetime.service.workers import labels_of, living, work_entry
 
 K = TypeVar("K", bound=Kind)
-Q = TypeVar("Q", RunQuery, ScheduleQuery)
+Q = TypeVar("Q", bound=Any)
+"""A query or a request, with a cursor."""
 T = TypeVar("T")
 _DEFAULT_HOOKS = KindHooks()
 NO_WORKER, NO_WORKER_FOR_KIND, SESSIONS_ONLY = "no_worker", "no_worker_for_kind", "session_worker_only"

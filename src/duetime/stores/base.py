@@ -116,7 +116,7 @@ class BaseStore(ReadsMixin, EventsMixin, HooksMixin, RunLogsMixin, Store, ABC):
 
     def __init__(self, messenger: Messenger | None) -> None:
         self.messenger = messenger
-        self._listeners: list[tuple[Callable[[], None], bool]] = []
+        self._listeners: list[tuple[Callable[[], object], bool]] = []
         self._creates = SharedCommit(self._create_few, self._check_file)
         self._changes = SharedCommit(self._change_together)
         self._emits = SharedCommit(self._emit_together, self._check_file)
@@ -135,7 +135,7 @@ class BaseStore(ReadsMixin, EventsMixin, HooksMixin, RunLogsMixin, Store, ABC):
     def _check_file(self) -> None:
         """Raise StoreUnusable if the store is a file that was replaced while it was open."""
 
-    def on_change(self, listener: Callable[[], None], *, only_soon: bool = False) -> Callable[[], None]:
+    def on_change(self, listener: Callable[[], object], *, only_soon: bool = False) -> Callable[[], None]:
         entry = listener, only_soon
         self._listeners.append(entry)
         return lambda: self._listeners.remove(entry)

@@ -5,58 +5,41 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from duetime.engine.store import FAILED_OR_LOST, RunQuery
+from duetime.engine import model
+from duetime.engine.store import RunQuery
 from duetime.stores.search import LIVE, Where, bounded_count, marks, part_of, read_cursor, tagged_schedules, whole_rows
 
-_LIVE = ("pending", "queued", "running", "waiting")
-_UNWELL = ("failed", "lost", "cancelled", "missed", "skipped")
 # Written exactly as in the partial indexes of such runs, like `LIVE`; otherwise, the planner cannot use them.
 UNWELL = " AND ".join(f"status <> '{status}'" for status in ("completed", "running", "pending", "queued", "waiting"))
 OUTGOING = "kind IN ('notification', 'request')"
-_RARE = frozenset(_UNWELL) - {"failed"}
+_RARE = model.UNWELL - {model.RunStatus.FAILED}
 _ELSEWHERE = (
     "status = 'waiting' AND substr(COALESCE(holder, ''), 1, 3) = 'on:'"
     " AND substr(COALESCE(error, ''), 1, 6) <> 'held: '"
 )
-_SHOWN = {
-    "running": f"(status = 'running' OR ({_ELSEWHERE}))",
-    "waiting": f"(status = 'waiting' AND NOT ({_ELSEWHERE}))",
-}
 """Runs that were handed to an executor count as running there, as people see them."""
 _AMONG_LIVE = f"id IN (SELECT id FROM runs WHERE {LIVE})"  # noqa: S608 - only constants
 
 
-def _run_status(where: Where, status: str, kinds: Collection[str]) -> None:
-    if status == "live":
+def _run_status(where: Where, query: RunQuery, kinds: Collection[str]) -> None:
+    statuses = {*query.statuses} if query.status is None else {query.status}
+    if query.status == "live":
         where.add(_AMONG_LIVE)
-    elif status == FAILED_OR_LOST:
-        where.add("status IN ('failed', 'lost')")
-        where.add(UNWELL)
-    elif status in _SHOWN:
-        where.add(_SHOWN[status])
-        where.add(_AMONG_LIVE)
-    elif status == "dead":
+    elif query.status == "dead":
         where.add("status IN ('failed', 'lost') AND stop = 0")
         where.add(OUTGOING if kinds and {*kinds} <= {"notification", "request"} else UNWELL)
-    else:
-        where.equal("status", status)
-        if status in _LIVE:
-            where.add(_AMONG_LIVE)
-        elif status in _UNWELL:
+    elif statuses:  # written out so that the partial indexes apply
+        names = ", ".join(f"'{model.RunStatus(each)}'" for each in sorted(statuses))
+        listed = f"status IN ({names})"
+        if "running" in statuses and "waiting" not in statuses:
+            listed = f"({listed} OR ({_ELSEWHERE}))"
+        elif "waiting" in statuses and "running" not in statuses:
+            listed = f"({listed} AND NOT ({_ELSEWHERE}))"
+        where.add(listed)
+        if statuses <= model.UNWELL:
             where.add(UNWELL)
-
-
-def _run_statuses(where: Where, statuses: set[str]) -> None:
-    listed = f"status IN ({marks(statuses)})"
-    if "running" in statuses and "waiting" not in statuses:
-        listed = f"({listed} OR ({_ELSEWHERE}))"
-    elif "waiting" in statuses and "running" not in statuses:
-        listed = f"({listed} AND NOT ({_ELSEWHERE}))"
-    where.add(listed, *sorted(statuses))
-    if statuses <= {*_UNWELL}:
-        where.add(UNWELL)
-    elif statuses <= {*_LIVE}:
-        where.add(_AMONG_LIVE)
+        elif statuses <= model.LIVE:
+            where.add(_AMONG_LIVE)
 
 
 def _run_kinds(where: Where, kinds: Collection[str]) -> None:
@@ -82,10 +65,8 @@ _OF_SUBJECT: Final = "EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule 
 
 
 def _run_marks(where: Where, query: RunQuery) -> None:
-    if query.mark_below is not None:
-        where.add("stop < ?", query.mark_below)
-    if query.mark_from is not None:
-        where.add("stop >= ?", query.mark_from)
+    where.optional("stop < ?", query.mark_below)
+    where.optional("stop >= ?", query.mark_from)
     if query.text:
         part = part_of(query.text)
         where.add("(lower(name) LIKE ? ESCAPE '!' OR lower(error) LIKE ? ESCAPE '!')", part, part)
@@ -104,13 +85,9 @@ def run_filter(query: RunQuery) -> Where:
     where.equal("schedule", query.schedule)
     if query.schedules:
         where.add(f"schedule IN ({marks(query.schedules)})", *query.schedules)
-    if query.status is not None:
-        _run_status(where, query.status, kinds)
-    if query.statuses:
-        _run_statuses(where, {*query.statuses})
+    _run_status(where, query, kinds)
     where.equal("worker", query.worker)
-    if query.above is not None:
-        where.add("id > ?", query.above)
+    where.optional("id > ?", query.above)
     _run_marks(where, query)
     if query.ids is not None:
         where.add(f"id IN ({marks(query.ids)})" if query.ids else "1 = 0", *query.ids)
@@ -120,27 +97,22 @@ def run_filter(query: RunQuery) -> Where:
     if query.tagged is not None:
         tagged = tagged_schedules(query.owner, query.tagged)
         where.add(f"schedule IN (SELECT s.id FROM schedules s{tagged.sql()})", *tagged.values)  # noqa: S608
-    if query.depth_below is not None:
-        where.add("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.depth < ?)", query.depth_below)
+    where.optional("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.depth < ?)", query.depth_below)
     _run_waiting(where, query)
     _run_instants(where, query)
     return where
 
 
 def _run_instants(where: Where, query: RunQuery) -> None:
-    if query.below is not None:
-        where.add("id < ?", query.below)
+    where.optional("id < ?", query.below)
     if query.overlapping is not None:
         start, end = query.overlapping
         where.add(f"last IS NOT NULL AND last >= ? AND due < ? AND {UNWELL}", start, end)
     if query.longer_than is not None:
         where.add("(finished - started >= ? OR (status = 'running' AND started <= ?))", *query.longer_than)
-    if query.shorter_than is not None:
-        where.add("finished - started <= ?", query.shorter_than)
-    if query.due_from is not None:
-        where.add("due >= ?", query.due_from)
-    if query.due_to is not None:
-        where.add("due <= ?", query.due_to)
+    where.optional("finished - started <= ?", query.shorter_than)
+    where.optional("due >= ?", query.due_from)
+    where.optional("due <= ?", query.due_to)
 
 
 def runs_by_due(query: RunQuery) -> bool:

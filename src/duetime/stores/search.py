@@ -147,9 +147,13 @@ class Where:
         self.parts.append(condition)
         self.values.extend(values)
 
-    def equal(self, column: str, value: Any) -> None:
+    def optional(self, condition: str, value: Any) -> None:
+        """Add a condition on a value, unless that is None."""
         if value is not None:
-            self.add(f"{column} = ?", value)
+            self.add(condition, value)
+
+    def equal(self, column: str, value: Any) -> None:
+        self.optional(f"{column} = ?", value)
 
     def sql(self) -> str:
         return " WHERE " + " AND ".join(self.parts) if self.parts else ""
@@ -198,10 +202,8 @@ def part_of(text: str) -> str:
 def _matching(where: Where, query: ScheduleQuery) -> None:
     if query.text:
         where.add("lower(s.name) LIKE ? ESCAPE '!'", part_of(query.text))
-    if query.due_from is not None:
-        where.add("coalesce(p.next, p.through) >= ?", query.due_from)
-    if query.due_to is not None:
-        where.add("coalesce(p.next, p.through) <= ?", query.due_to)
+    where.optional("coalesce(p.next, p.through) >= ?", query.due_from)
+    where.optional("coalesce(p.next, p.through) <= ?", query.due_to)
 
 
 def _tagged_with(where: Where, tag: str | None) -> None:
@@ -368,8 +370,7 @@ def firing_page(query: ScheduleQuery, lane: str | None) -> tuple[str, list[Any]]
     if lane is not None:
         where.equal("d.lane", lane)
         where.equal("d.owner", query.owner)
-    if query.due_from is not None:
-        where.add("d.at >= ?", query.due_from)
+    where.optional("d.at >= ?", query.due_from)
     if query.due_to is not None:  # read the queue no further than jitter can delay what is due by then
         where.add("d.at <= ?", query.due_to + _LATEST_JITTER)
     if query.cursor is not None:

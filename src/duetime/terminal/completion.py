@@ -9,7 +9,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from typing import Annotated, Any
 
 from duetime.service.kind_spec import known_specs
@@ -42,21 +42,16 @@ def from_store(find: Finder, *, load_tasks: bool = False) -> dict[str, Any]:
     """Return the declaration of an option or argument whose candidates are found in the store."""
 
     def complete(ctx: Any, incomplete: str) -> list[Any]:
-        with redirect_stderr(io.StringIO()):
-            try:
-                return read(ctx, incomplete)
-            except Exception:  # a shell that shows an error instead of candidates would not help
-                return []
-
-    def read(ctx: Any, incomplete: str) -> list[Any]:
         from duetime.settings.locations import store_file
 
-        db = ctx.params.get("db")
-        file = store_file(settings_for({"db": db}).path_of_db())
-        if file is not None and not file.exists():
-            return []  # completion creates no store
-        with opened(db, load_tasks=load_tasks) as app:
-            return [safe for each in find(app, ctx, incomplete) if (safe := _safe(each)) is not None]
+        # a shell that shows an error instead of candidates would not help
+        with redirect_stderr(io.StringIO()), suppress(Exception):
+            db = ctx.params.get("db")
+            file = store_file(settings_for({"db": db}).path_of_db())
+            if file is None or file.exists():  # completion creates no store
+                with opened(db, load_tasks=load_tasks) as app:
+                    return [safe for each in find(app, ctx, incomplete) if (safe := _safe(each)) is not None]
+        return []
 
     return completed_by(complete)
 
@@ -73,7 +68,6 @@ def _safe(candidate: str | tuple[str, str]) -> str | tuple[str, str] | None:
 
 def _schedules(app: Application, ctx: Any, incomplete: str) -> Found:
     """Return short ids with names, and names that begin with what was typed."""
-    from duetime.service.lookup import short_id
     from duetime.service.operations.schedules import ListSchedules, list_schedules
 
     path = ctx.command_path.split()
@@ -84,7 +78,7 @@ def _schedules(app: Application, ctx: Any, incomplete: str) -> Found:
     names = [
         each.name for each in definitions if incomplete and each.name.startswith(incomplete) and " " not in each.name
     ]
-    return [*((short_id(each), each.name) for each in definitions), *names]
+    return [*((each.short_id, each.name) for each in definitions), *names]
 
 
 def _runs(app: Application, _ctx: Any, _incomplete: str) -> Found:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
@@ -65,16 +64,6 @@ def is_reading() -> bool:
     return _reads_only.get()
 
 
-@contextmanager
-def running(reads_if: Mapping[str, Any] | None, values: Mapping[str, Any]) -> Iterator[None]:
-    """Let `is_reading` say whether a command with these values changes nothing: if they include `reads_if`."""
-    before = _reads_only.set(reads_if is not None and reads_if.items() <= values.items())
-    try:
-        yield
-    finally:
-        _reads_only.reset(before)
-
-
 class DeclaredCommand(NamedTuple):
     function: Function
     help: str | None
@@ -89,8 +78,11 @@ class DeclaredCommand(NamedTuple):
         return inspect.signature(self.function, eval_str=True).parameters
 
     def call(self, values: Mapping[str, Any]) -> int | None:
-        with running(self.reads_if, values):
+        before = _reads_only.set(self.reads_if is not None and self.reads_if.items() <= values.items())
+        try:
             return self.function(**values)
+        finally:
+            _reads_only.reset(before)
 
     def read(self, line: Sequence[str]) -> dict[str, Any] | None:
         """Return the values of the parameters; None if Typer has to parse the line, for whatever reason."""

@@ -9,19 +9,15 @@ from duetime.engine.errors import DuetimeError
 from duetime.service.text import clean
 
 _SAME = (
-    "agent", "attach", "click", "delay", "end", "every", "filename", "icon", "jitter", "label", "max_dollars_per_day",
-    "max_runs_per_day", "max_tokens_per_day", "priority", "start", "starting", "title", "topic", "from",
-    "until", "note", "longer_than", "shorter_than",
+    "agent", "at", "attach", "click", "cron", "delay", "end", "every", "filename", "icon", "jitter", "label",
+    "max_dollars_per_day", "max_runs_per_day", "max_tokens_per_day", "priority", "rrule", "start", "starting", "title",
+    "topic", "from", "until", "note", "longer_than", "shorter_than", "when",
 )  # fmt: skip
 # The engine names fields of triggers, payloads and policies; the user knows them as options.
 _OPTIONS = {
-    "at": "--at",
-    "cron": "--cron",
     "run_at": "--at",
-    "when": "--when",
     "seconds": "--every",
     "expression": "--cron",
-    "rrule": "--rrule",
     "timezone": "--tz",
     "idempotency_key": "--key",
     "ids": "ID",

@@ -66,12 +66,6 @@ def _gist(trace: str) -> str:
     return f"{error} ({Path(last.file).name}:{last.line} in {last.function})"
 
 
-def format_the_last_resort() -> None:
-    """Format the fallback handler too, which writes for loggers without a handler, such as asyncio's."""
-    if logging.lastResort is not None:
-        logging.lastResort.setFormatter(SafeFormatter())
-
-
 # Rate limiting of repeated lines.
 
 MOST: Final = 20
@@ -83,20 +77,14 @@ _NUMBER = re.compile(r"\d+")
 Key = tuple[str, int, str]
 
 
-class _Count:
-    __slots__ = ("began", "left_out", "written")
-
-    def __init__(self, began: float) -> None:
-        self.began, self.written, self.left_out = began, 0, 0
-
-
 class RepeatFilter(logging.Filter):
     """Drops lines that repeat too often, ignoring their numbers, and logs how many once the period is over."""
 
     def __init__(self, handler: logging.Handler, most: int = MOST, clock: Clock | None = None) -> None:
         super().__init__()
         self._handler, self._most, self._clock = handler, most, clock or SystemClock()
-        self._counts: dict[Key, _Count] = {}
+        self._counts: dict[Key, tuple[float, int]] = {}
+        """When the period of each line began, and how many records there have been since."""
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -104,21 +92,19 @@ class RepeatFilter(logging.Filter):
         key = (record.name, record.levelno, _NUMBER.sub("#", record.getMessage()[:200]))
         with self._lock:
             over = self._over(now)
-            count = self._counts.setdefault(key, _Count(now))
-            is_written = count.written < self._most
-            count.written += is_written
-            count.left_out += not is_written
+            began, number = self._counts.get(key, (now, 0))
+            self._counts[key] = began, number + 1
         for ended, left_out in over:
             self._tell(ended, left_out)
-        return is_written
+        return number < self._most
 
     def _over(self, now: float) -> list[tuple[Key, int]]:
         """Forget the lines whose period is over, and return those with dropped records."""
-        ended = [key for key, count in self._counts.items() if now - count.began >= PERIOD]
+        ended = [key for key, (began, _) in self._counts.items() if now - began >= PERIOD]
         if len(self._counts) - len(ended) >= _REMEMBERED:
             ended = list(self._counts)
-        counts = [(key, self._counts.pop(key).left_out) for key in ended]
-        return [(key, left_out) for key, left_out in counts if left_out]
+        counts = [(key, self._counts.pop(key)[1] - self._most) for key in ended]
+        return [(key, left_out) for key, left_out in counts if left_out > 0]
 
     def _tell(self, key: Key, left_out: int) -> None:
         name, level, line = key
@@ -126,8 +112,3 @@ class RepeatFilter(logging.Filter):
         record = logging.LogRecord(name, level, "", 0, words, (left_out, line), None)
         with self._handler.lock or self._lock:
             self._handler.emit(record)
-
-
-def limit_repeats(handler: logging.Handler) -> logging.Handler:
-    handler.addFilter(RepeatFilter(handler))
-    return handler

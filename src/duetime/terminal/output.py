@@ -191,14 +191,12 @@ def warn(warnings: Sequence[str]) -> None:
         print(between_words(text, sys.stderr), file=sys.stderr)
 
 
-def progress(items: Sequence[T], doing: str) -> Iterable[T]:
-    """Return the items, with a progress bar over them if standard error is a terminal."""
-    if not sys.stderr.isatty() or len(items) < 2:
-        return items
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(items, doing, console=Console(stderr=True), transient=True)
+def progress(items: Sequence[T], doing: str) -> Iterator[T]:
+    """Yield the items, with a progress bar over them if standard error is a terminal."""
+    with bar(doing) as show_progress:
+        for number, item in enumerate(items, 1):
+            yield item
+            show_progress(number / len(items))
 
 
 @contextmanager

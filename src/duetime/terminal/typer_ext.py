@@ -8,14 +8,14 @@ import functools
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from duetime.service.text import first_sentence
-from duetime.terminal.declarations import CommandSet, DeclaredCommand, Function, running, with_parameters
+from duetime.terminal.declarations import CommandSet, DeclaredCommand, Function, with_parameters
 
 _NAMES = {int: "a whole number", float: "a number"}
 
@@ -55,19 +55,14 @@ def _plain(params: list[Any]) -> list[Any]:
 class TypedCommand(TyperCommand):
     """A declared command, as Typer calls it."""
 
-    reads_if: ClassVar[Mapping[str, Any] | None] = None
-    former: ClassVar[Mapping[str, str]] = {}
-
-    def invoke(self, ctx: Any) -> Any:
-        with running(self.reads_if, ctx.params):
-            return super().invoke(ctx)
+    declared: ClassVar[DeclaredCommand | None] = None
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _plain(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        words = (word.partition("=") for word in args)
-        return super().parse_args(ctx, [self.former.get(name, name) + equals + value for name, equals, value in words])
+        words, former = (word.partition("=") for word in args), self.declared.former if self.declared else {}
+        return super().parse_args(ctx, [former.get(name, name) + equals + value for name, equals, value in words])
 
     def get_help(self, ctx: Any) -> str:
         return help_text(self, ctx, ())
@@ -126,11 +121,11 @@ def typer_app(commands: CommandSet) -> typer.Typer:
     """Return declared commands as a Typer app. The help is always plain, even if Rich could format it."""
     plain: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
     if commands.summary is not None:
-        cls = type("UsualGroup", (PlainGroup,), {"usual": commands.usual}) if commands.usual else PlainGroup
+        cls = type("UsualGroup", (PlainGroup,), {"usual": commands.usual})
         plain |= {"cls": cls, "no_args_is_help": True, "help": commands.summary, "epilog": commands.examples}
     app = typer.Typer(**plain)
     for name, each in commands.declared.items():
-        cls = type("Command", (TypedCommand,), {"reads_if": each.reads_if, "former": each.former})
+        cls = type("Command", (TypedCommand,), {"declared": each})
         app.command(name, cls=cls, help=each.help, epilog=each.epilog, hidden=each.hidden)(_typed(each))
     return app
 
@@ -138,7 +133,7 @@ def typer_app(commands: CommandSet) -> typer.Typer:
 def _typed(command: DeclaredCommand) -> Function:
     @functools.wraps(command.function)
     def call(**values: Any) -> int | None:
-        return command.function(**values)
+        return command.call(values)
 
     return with_parameters(
         call, [each.replace(annotation=_typer_annotation(each.annotation)) for each in command.parameters().values()]

@@ -10,7 +10,6 @@ from duetime.cli.data.crontab import Remark
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput, KeyReused
 from duetime.engine.kind import Caller
-from duetime.engine.policy.rows import Draft
 from duetime.engine.validation import NewSchedule
 from duetime.service.presenters import instant_view, reads_as, trigger_shape
 from duetime.service.vocabulary import Schedule
@@ -69,19 +68,13 @@ def _plan(app: Application, candidate: Candidate) -> ImportRow:
     if present is not None:
         definition, progress = present
         return ImportRow(candidate, PRESENT, definition.trigger, progress.next, definition.public_id)
-    draft = _draft(app, candidate)
-    return ImportRow(candidate, NEW, draft.definition.trigger, draft.first)
-
-
-def _draft(app: Application, candidate: Candidate) -> Draft:
-    """Draft a schedule. Refuse a kind that another service keeps, because nobody would look for it here."""
     refusal = app.services.hooks(candidate.new.kind).outside().refusal()
-    if refusal is not None:
+    if refusal is not None:  # another service keeps this kind, and nobody would look for one here
         raise refusal
     draft = app.scheduler.plan(candidate.caller, candidate.new)
     if candidate.trigger is not None and trigger_shape(draft.definition.trigger) != candidate.trigger:
         raise InvalidInput("it would not fire at the same times; create it again")
-    return draft
+    return ImportRow(candidate, NEW, draft.definition.trigger, draft.first)
 
 
 def _reason(error: DuetimeError) -> str:
@@ -96,24 +89,23 @@ def carry_out(app: Application, plan: Outcome) -> Outcome:
     done = Outcome([row for row in plan.rows if row.status != NEW], list(plan.problems))
     fresh = [row for row in plan.rows if row.status == NEW]
     for batch in output.progress(list(_batches(fresh)), "importing"):
-        try:
-            schedules = app.scheduler.create_many(batch[0].candidate.caller, [row.candidate.new for row in batch])
-        except DuetimeError:
-            _create_each(app, batch, done)
-        else:
-            done.rows.extend(_finish(app, row, each) for row, each in zip(batch, schedules, strict=True))
+        _create(app, batch, done)
     return Outcome(sorted(done.rows, key=lambda row: row.candidate.line), sorted(done.problems))
 
 
-def _create_each(app: Application, batch: Sequence[ImportRow], done: Outcome) -> None:
-    """Create the schedules of a batch one by one, to find those that are refused."""
-    for row in batch:
-        try:
-            schedule = app.scheduler.create(row.candidate.caller, row.candidate.new)
-        except DuetimeError as error:
-            done.problems.append(Remark(row.candidate.line, row.candidate.text, _reason(error)))
+def _create(app: Application, batch: Sequence[ImportRow], done: Outcome) -> None:
+    """Create the schedules of a batch; one by one if it is refused, to find those that are."""
+    first = batch[0].candidate
+    try:
+        schedules = app.scheduler.create_many(first.caller, [row.candidate.new for row in batch])
+    except DuetimeError as error:
+        if len(batch) == 1:
+            done.problems.append(Remark(first.line, first.text, _reason(error)))
         else:
-            done.rows.append(_finish(app, row, schedule))
+            for row in batch:
+                _create(app, [row], done)
+    else:
+        done.rows.extend(_finish(app, row, each) for row, each in zip(batch, schedules, strict=True))
 
 
 def _batches(rows: Sequence[ImportRow]) -> Iterator[list[ImportRow]]:

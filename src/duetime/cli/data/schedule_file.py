@@ -71,9 +71,8 @@ def _entries(document: Mapping[str, Any], change: Callable[[str], str]) -> list[
                 known = ", ".join(spec.plural for spec in load_specs().values())
                 example = f"needs tables such as [jobs.backup], of one of these kinds: {known}"
                 raise refuse("invalid_file", f"[{str(heading)[:60]}] {example}")
-            whole = {
-                name: value_of(each) for name, each in values.items() if name == "payload" and isinstance(each, str)
-            }
+            payload = values.get("payload")
+            whole = {"payload": value_of(payload)} if isinstance(payload, str) else {}
             entry = FileEntry(kinds[heading], str(name), _plain(values | whole, change))
             if entries.setdefault(entry.path, entry) is not entry:
                 raise refuse("invalid_file", f"{entry.path} is there twice; give each schedule its own heading")

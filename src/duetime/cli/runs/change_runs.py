@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Final
+from typing import Annotated
 
-from duetime.cli.runs.bulk_changes import (
-    PARTICIPLES,
-    EveryRun,
-    agreed_to,
-    leave_out_ended,
-    print_changed,
-    print_planned,
-)
-from duetime.cli.runs.runs import RunChoice, commands, found_run, run_number, whole_view
+from duetime.cli.runs.runs import OVER, RunChoice, commands, found_run, whole_view
 from duetime.engine.errors import InvalidInput
+from duetime.service.errors import REFUSED, refuse
 from duetime.service.lookup import name_of
 from duetime.service.operations.change_runs import ChangeRuns, RunAction, change_runs, plan_runs
+from duetime.service.operations.dead_letters import Dealt, PlannedRetry
+from duetime.service.operations.declaration import Answer
 from duetime.service.operations.run import Stop
 from duetime.service.operations.run import stop as stop_run
 from duetime.service.text import plural
 from duetime.service.vocabulary import LIVE
+from duetime.service.warnings import ScheduleWarning, warning_facts
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS
-from duetime.terminal.context import Db, Json, again, opened
-from duetime.terminal.declarations import argument, bundled, option
+from duetime.terminal.context import Application, Db, Json, again, opened, print_warnings
+from duetime.terminal.declarations import Exit, argument, bundled, option
+from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean, in_words
 from duetime.terminal.schedules.commands import Expected, Yes
 
 __all__ = ["commands"]
-_DONE: Final = {"retry": "requeued", "stop": "stopped or asked to stop", "resolve": "resolved"}
+EveryRun = Annotated[bool, option("--every-run", "Every run of a recurring schedule, not only its newest.")]
+PARTICIPLES = {
+    "retry": "retried", "stop": "stopped", "resolve": "resolved", "reopen": "reopened", "dismiss": "dismissed",
+    "restore": "restored",
+}  # fmt: skip
+DONE = PARTICIPLES | {"retry": "requeued", "stop": "stopped or asked to stop"}
+"""What a change has done so far."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def stop(
         _change("stop", chosen, extent)
         return
     with opened(extent.db) as app:
-        id = found_run(app, run_number(numbers[0], "`runs list`"), again(app, "runs", "list", "--status", "live")).id
+        id = found_run(app, numbers[0], "runs", "list", "--status", "live").id
         ([ended], schedule), _, notes = stop_run(app.call, Stop(run=id, after=after))
         is_requested = ended.status in LIVE and after is None
         document = whole_view(ended, schedule, app.call.zone) | {"stopping": is_requested, "notes": notes}
@@ -90,8 +94,7 @@ def _change(action: RunAction, chosen: RunChoice, extent: Extent, *, every_run: 
     if bool(runs) == (everything or any(each is not None for each in vars(chosen).values())):
         raise InvalidInput("give either numbers of runs, or filters such as --status failed, or --all")
     with opened(db) as app:
-        where = again(app, "runs", "list")
-        ids = [found_run(app, run_number(each, "`runs list`"), where).id for each in runs or ()] or None
+        ids = [found_run(app, each).id for each in runs or ()] or None
         choice = ChangeRuns(**chosen.fields(), action=action, ids=ids, every_run=every_run, everything=everything)
         planned = plan_runs(app.call, choice) if ids is None or dry_run else []
         if dry_run and not json_:
@@ -100,7 +103,55 @@ def _change(action: RunAction, chosen: RunChoice, extent: Extent, *, every_run: 
             return
         is_agreed = dry_run or ids is not None or (yes and expected is None)
         if is_agreed or agreed_to(action, planned, expected, json_):
-            dealt, warnings, _ = change_runs(app.call, replace(choice, dry_run=dry_run))
-            further = list(warnings)
-            dealt = leave_out_ended(app, dealt, further) if ids is None else dealt
-            print_changed(app, PARTICIPLES[action], _DONE[action], dealt, further, json_)
+            answer = change_runs(app.call, replace(choice, dry_run=dry_run))
+            print_changed(app, action, answer, json_, matching=ids is None)
+
+
+# Shared with the commands that change many dead letters: the list of runs, the confirmation, and the printed result.
+
+
+def agreed_to(action: str, planned: Sequence[PlannedRetry], expected: int | None, json_: bool) -> bool:
+    """Return whether as many runs as expected are changed or, if no number is expected, whether a person agrees."""
+    number = sum(each.retried for each in planned)
+    would_be = f"{plural(number, 'run')} would be {PARTICIPLES[action]}"
+    if expected not in (None, number):
+        raise refuse("conflict", f"--expected: {would_be}, not {expected}")
+    if expected is not None or number == 0:
+        return True
+    if json_ or not is_interactive():
+        raise InvalidInput(f"{would_be}; pass --expected {number}, or --yes")
+    print_planned(action, planned)
+    return agreed(f"{action.capitalize()} {plural(number, 'run')}?")
+
+
+def print_planned(action: str, planned: Sequence[PlannedRetry]) -> None:
+    rows: list[list[object]] = []
+    for each in planned:
+        paused = "paused, runs nevertheless" if each.is_paused and action == "retry" else ""
+        note = paused if each.retried else "left out"
+        rows.append([each.number, each.retried, each.newest.kind, each.newest.name, note])
+    if rows:
+        output.table(["RUNS", f"TO {action.upper()}", "KIND", "NAME", "NOTE"], rows, whole=3)
+
+
+def print_changed(
+    app: Application, action: str, answer: Answer[Dealt], json_: bool, *, key: str | None = None, matching: bool = False
+) -> None:
+    """Print what was done. `key` is its name in a document. Of all runs that are `matching`, those of schedules that
+    were deleted or cancelled are not refused, but left out with a warning."""
+    dealt, warnings, _ = answer
+    done, participle, key = dealt.done, DONE[action], key or PARTICIPLES[action]
+    refused = [item for item in dealt.refused if not matching or item[1].details.get("state") not in OVER]
+    if number := len(dealt.refused) - len(refused):
+        what = f"{plural(number, 'run')} of schedules that were deleted or cancelled"
+        text = f"left out: {what}; {again(app, 'dead', 'list')} marks them, `dead resolve` removes them"
+        warnings = [*warnings, ScheduleWarning("left_out", text)]
+    if json_:
+        errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in refused]
+        output.print_json({key: done, "refused": errors, **warning_facts(warnings)})
+    else:
+        print(f"{participle.capitalize()} {plural(len(done), 'run')}." if done else f"Nothing was {participle}.")
+        output.warn([f"not {participle}: {reason}" for reason in dealt._replace(refused=refused).reasons()])
+        print_warnings(app, warnings)
+    if refused:
+        raise Exit(REFUSED)

@@ -5,23 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from duetime.cli.runs.bulk_changes import EveryRun, agreed_to, leave_out_ended, print_changed
+from duetime.cli.runs.change_runs import DONE, EveryRun, agreed_to, print_changed
 from duetime.cli.runs.kind_option import Kind, known_kind
-from duetime.cli.runs.runs import found_run, over, payload_of, print_run, run_number, whole_view
+from duetime.cli.runs.runs import found_run, over, payload_of, print_run, whole_view
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
-from duetime.service.operations.dead_letters import (
-    Action,
-    ChangeDeadLetters,
-    Dealt,
-    ListDeadLetters,
-    change_dead,
-    dead_letters,
-    plan_retry,
-)
+from duetime.service.operations import dead_letters
+from duetime.service.operations.dead_letters import Action, ChangeDeadLetters, Dealt, ListDeadLetters
+from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import schedule_of
 from duetime.service.vocabulary import Run, Schedule
-from duetime.service.warnings import ScheduleWarning
 from duetime.terminal import output
 from duetime.terminal.completion import DEAD_RUNS, RUNS
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened
@@ -35,9 +28,6 @@ ResolvedRuns = Annotated[
 ]
 Everything = Annotated[bool, option("--all", "All of them, or all that match --kind, --text and --tagged.")]
 Part = Annotated[str | None, option("--text TEXT", "Only those with this text in their name or error.")]
-_DONE: dict[Action, str] = {
-    "retry": "requeued", "resolve": "resolved", "reopen": "reopened", "dismiss": "dismissed", "restore": "restored",
-}  # fmt: skip
 Resolved = Annotated[bool, option("--resolved", "Those that were resolved, instead of those that were not.")]
 
 
@@ -70,7 +60,7 @@ def list_(
         kind=known_kind(kind), text=text or "", tagged=tagged, dismissed=resolved, limit=limit, cursor=cursor
     )
     with opened(db) as app:
-        page, _, notes = dead_letters(app.call, request)
+        page, _, notes = dead_letters.dead_letters(app.call, request)
         letters = [(run, schedule_of(app.call, run)) for run in page.items]
         zone, now = app.call.zone, app.call.now
         alive = next((run for run, schedule in letters if over(schedule) is None), None)
@@ -108,7 +98,7 @@ def show(
 ) -> None:
     """Show a dead letter: what it does, and how each attempt failed."""
     with opened(db) as app:
-        print_run(app, found_run(app, run, again(app, "dead", "list")), json_)
+        print_run(app, found_run(app, str(run), "dead", "list"), json_)
 
 
 _RETRY_EXAMPLES = """\
@@ -138,12 +128,10 @@ def retry(
                 "--every-run and --expected go with --all; leave them out where you give numbers of runs"
             )
         if chosen.all_ and (expected is not None or not yes):
-            planned = plan_retry(app.call, request)
+            planned = dead_letters.plan_retry(app.call, request)
             if not agreed_to("retry", planned, expected, json_):
                 return
-        dealt, warnings = _change(app, request)
-        dealt = leave_out_ended(app, dealt, warnings) if chosen.all_ else dealt
-        print_changed(app, "retried", _DONE["retry"], dealt, warnings, json_)
+        print_changed(app, "retry", _change(app, request), json_, matching=chosen.all_)
 
 
 _RESOLVE_EXAMPLES = """\
@@ -156,35 +144,36 @@ duetime dead resolve --all --text "certificate has expired"
 @bundled
 def resolve(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
     """Take dead letters off the list. They stay in the history, and `dead list --resolved` still shows them."""
-    _mark("resolve", "resolved", run, chosen, db, json_)
+    _mark("resolve", run, chosen, db, json_)
 
 
 @commands.command()
 @bundled
 def reopen(chosen: Chosen, run: ResolvedRuns = None, db: Db = None, json_: Json = False) -> None:
     """Put resolved dead letters back on the list."""
-    _mark("reopen", "reopened", run, chosen, db, json_)
+    _mark("reopen", run, chosen, db, json_)
 
 
-def _add_former(name: str, action: Action, key: str) -> None:
+def _add_former(name: str, action: Action, key: str | None = None) -> None:
     """Add a command under its name until 0.2."""
 
     @commands.command(name, hidden=True)
     @bundled
     def former(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
         """Resolve or reopen dead letters, as `dead resolve` and `dead reopen` do."""
-        _mark(action, key, run, chosen, db, json_)
+        _mark(action, run, chosen, db, json_, key)
 
 
-_add_former("dismiss", "dismiss", "dismissed")
+_add_former("dismiss", "dismiss")
 _add_former("forget", "dismiss", "forgotten")
-_add_former("restore", "restore", "restored")
+_add_former("restore", "restore")
 
 
-def _mark(action: Action, key: str, run: list[str] | None, chosen: Chosen, db: str | None, json_: bool) -> None:
+def _mark(
+    action: Action, run: list[str] | None, chosen: Chosen, db: str | None, json_: bool, key: str | None = None
+) -> None:
     with opened(db) as app:
-        dealt, warnings = _change(app, _request(app, action, run, chosen))
-        print_changed(app, key, _DONE[action], dealt, warnings, json_)
+        print_changed(app, action, _change(app, _request(app, action, run, chosen)), json_, key=key)
 
 
 def _request(app: Application, action: Action, runs: list[str] | None, chosen: Chosen) -> ChangeDeadLetters:
@@ -195,14 +184,12 @@ def _request(app: Application, action: Action, runs: list[str] | None, chosen: C
     if not runs:
         kind, text = known_kind(chosen.kind), chosen.text or ""
         return ChangeDeadLetters(action=action, kind=kind, text=text, tagged=chosen.tagged)
-    numbers, where = [run_number(text, "`dead list`") for text in runs], again(app, "dead", "list")
-    return ChangeDeadLetters(action=action, ids=[found_run(app, id, where).id for id in numbers])
+    return ChangeDeadLetters(action=action, ids=[found_run(app, each, "dead", "list").id for each in runs])
 
 
-def _change(app: Application, request: ChangeDeadLetters) -> tuple[Dealt, list[ScheduleWarning]]:
-    with output.bar(_DONE[request.action].removesuffix("ed") + "ing") as report:
-        dealt, warnings, _ = change_dead(app.call, request, report)
-    return dealt, list(warnings)
+def _change(app: Application, request: ChangeDeadLetters) -> Answer[Dealt]:
+    with output.bar(DONE[request.action].removesuffix("ed") + "ing") as report:
+        return dead_letters.change_dead(app.call, request, report)
 
 
 def _row(run: Run, schedule: Schedule | None, now: Instant) -> list[object]:

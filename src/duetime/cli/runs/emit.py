@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ from duetime.service.errors import NOT_FINISHED
 from duetime.service.lookup import name_of
 from duetime.service.operations.emit import EmitEvent, emit, is_over, look_at_runs
 from duetime.service.operations.waiting import wait_for_result
+from duetime.service.text import value_of
 from duetime.terminal.context import Db, Json, given_text, opened, print_done
 from duetime.terminal.declarations import Exit, argument, option, single
 from duetime.terminal.output import clean, run_document
@@ -54,9 +54,7 @@ def send(
 
 def _value(text: str) -> Any:
     """Return the JSON value of a text; a text that is no JSON is meant as it is."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        if text.lstrip()[:1] not in ("{", "["):
-            return text
-        raise InvalidInput(field="data", problem="is not valid JSON; quote it for the shell") from None
+    value = value_of(text)
+    if value is text and text.lstrip()[:1] in ("{", "["):
+        raise InvalidInput(field="data", problem="is not valid JSON; quote it for the shell")
+    return value

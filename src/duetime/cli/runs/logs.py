@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from duetime.cli.runs.runs import found_run, run_number
+from duetime.cli.runs.runs import found_run
 from duetime.cli.serve.shutdown import StopButton
 from duetime.service.errors import refuse
 from duetime.service.operations.history import History, ShowRun, history, show_run
@@ -13,8 +13,7 @@ from duetime.service.state_details import shown_status
 from duetime.service.vocabulary import Run
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS
-from duetime.terminal.context import Application, Db, Json, opened
-from duetime.terminal.context import again as program
+from duetime.terminal.context import Application, Db, Json, again, opened
 from duetime.terminal.declarations import argument, option, single
 from duetime.terminal.output import clean, local_time
 from duetime.terminal.schedules.display import find_here
@@ -48,7 +47,7 @@ def logs(
                     break
                 request = ReadLog(run=id, attempt=attempt, after=answer.next or None)
         if not latest and not json_:
-            command = program(app, "runs", "show", str(id))
+            command = again(app, "runs", "show", str(id))
             error = f" {command} shows its error." if show_run(app.call, ShowRun(run=id)).value.error else ""
             print(f"It has written nothing.{error}" if answer.ended else "It has written nothing yet.")
 
@@ -56,7 +55,7 @@ def logs(
 def _run(app: Application, text: str) -> Run:
     """Return the run of this number, or the latest one of a schedule that has begun."""
     if text.isdecimal():
-        return found_run(app, run_number(text, "`runs list`"), program(app, "runs", "list"))
+        return found_run(app, text)
     schedule = find_here(app, ANY_KIND, text, deleted=True)
     latest = history(app.call, History(schedule=schedule, limit=100, count_to=0)).value.items
     run = next((run for run in latest if run.started is not None), None)

@@ -139,7 +139,7 @@ def status(db: Db = None, json_: Json = False) -> None:
         ("topics", ", ".join(view["topics"]) or "none is in use"),
         ("agents", _names(view.get("agents", []))),
         ("limits", ", ".join(limit_text(name, value) for name, value in view["limits"].items())),
-        *((("used", f"today {_amount(spent['today'])}; this week {_amount(spent['this_week'])}"),) if spent else ()),
+        *((("usage", f"{_amount(spent['today'])} today; {_amount(spent['this_week'])} this week"),) if spent else ()),
         ("failed", f"{'at least ' if 'at_least' in failed else ''}{failed['count']} in the last day"),
     ])  # fmt: skip
     problems = [each for each in view["problems"] if each["status"] == "open"]
@@ -173,4 +173,6 @@ def _described(row: dict[str, Any]) -> str:
 
 
 def _amount(used: dict[str, Any]) -> str:
-    return f"{plural(used['runs'], 'run')}, {used['tokens']:,} tokens, ${used['dollars']:g}"
+    tokens, dollars = used["tokens"], used["dollars"]
+    further = (tokens and plural(tokens, "token"), dollars and f"${dollars:g}")
+    return ", ".join([plural(used["runs"], "agent run"), *filter(None, further)])

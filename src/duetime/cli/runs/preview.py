@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Annotated
 
 from duetime.engine.clock import SystemClock, datetime_of
@@ -55,7 +54,7 @@ def show_next(
         output.print_json({"expression": expression, **times})
         return
     output.say(clean(rule.english))
-    narrow = output.is_terminal() and shutil.get_terminal_size().columns < NARROW
+    narrow = output.width() < NARROW
     for instant in instants:
         utc = datetime_of(instant)
         universal = "" if narrow else f"   {utc:%Y-%m-%d %H:%M:%S}Z"

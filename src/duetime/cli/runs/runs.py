@@ -11,7 +11,7 @@ from duetime.cli.runs.kind_option import Kind, known_kind
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput, NotFound
 from duetime.service.errors import refuse
-from duetime.service.lookup import name_of, short_id
+from duetime.service.lookup import name_of
 from duetime.service.masking import masked_payload
 from duetime.service.operations.change_runs import CHANGEABLE
 from duetime.service.operations.history import History, ShowRun, history_with_facts, run_details, schedule_of, show_run
@@ -35,19 +35,19 @@ from duetime.terminal.schedules.display import outcome_text, print_runs, retry_t
 
 OVER = frozenset({ScheduleState.DELETED, ScheduleState.CANCELLED})
 """States of schedules that never run again."""
+_DIGITS = 19
+"""More than the number of any run has."""
 
 
-def run_number(text: str, where: str) -> int:
-    if not text.isdecimal() or len(text) > 18:
-        raise InvalidInput(f"RUN: {text[:40]!r} is not a number; {where} shows them")
-    return int(text)
-
-
-def found_run(app: Application, id: int, where: str) -> Run:
+def found_run(app: Application, text: str, *command: str) -> Run:
+    """Return the run of this number. The command, by default `runs list`, is the one that shows the numbers."""
+    command = command or ("runs", "list")
+    if not text.isdecimal():
+        raise InvalidInput(f"RUN: {text[:40]!r} is not a number; `{' '.join(command[:2])}` shows them")
     try:
-        return show_run(app.call, ShowRun(run=id)).value
+        return show_run(app.call, ShowRun(run=int(text[:_DIGITS]))).value
     except NotFound:
-        raise refuse("not_found", f"there is no run {id}; list them: {where}") from None
+        raise refuse("not_found", f"there is no run {text[:40]}; list them: {program(app, *command)}") from None
 
 
 def over(schedule: Schedule | None) -> str | None:
@@ -90,7 +90,7 @@ def run_facts(app: Application, run: Run, schedule: Schedule | None) -> list[tup
         (run.kind, f"{run.name}  (run {run.id})"),
         ("status", output.status_text(shown_status(run))),
         ("owner", run.owner),
-        ("schedule", "deleted" if schedule is None else short_id(schedule.definition)),
+        ("schedule", "deleted" if schedule is None else schedule.definition.short_id),
         ("due", clock_local(run.due, zone)),
         *((("retry", each),) if (each := retry_text(app, run)) else ()),
         *((name, _readable(value)) for name, value in payload_of(schedule).items() if value not in (None, [], {}, "")),
@@ -212,7 +212,7 @@ def list_(
 def show(run: Number, db: Db = None, json_: Json = False) -> None:
     """Show a run: what it does, its outcome, and every attempt."""
     with opened(db) as app:
-        print_run(app, found_run(app, run, program(app, "runs", "list")), json_)
+        print_run(app, found_run(app, str(run)), json_)
 
 
 @commands.command()
@@ -230,28 +230,23 @@ def again(
     """Start a new run of the same schedule, now, with the input of this run or an edited one. The schedule keeps its
     own input. To run the same run once more, use `runs retry`. With --wait, the exit code is 1 if the run failed
     and 6 if it has not ended by then."""
-    whole = None if payload is None else _json_object(payload)
+    whole = None if payload is None else json_object(payload)
+    if payload is not None and whole is None:
+        raise InvalidInput('--payload: must be a JSON object, such as \'{"message": "hello"}\'')
     changed = dict(_field(each) for each in fields or ())
     from duetime.kinds.jobs.cli import naming_known_tasks  # the other commands start without it
 
     with opened(db, tasks, load_tasks=True) as app, naming_known_tasks(app):
-        found_run(app, run, program(app, "runs", "list"))
+        found_run(app, str(run))
         request = RunAgain(run=run, payload=whole, fields=changed)
-        started, warnings, notes = run_again(app.call, request)
-        started = wait_for_end(app.call, started, wait)
+        answer = run_again(app.call, request)
+        started = wait_for_end(app.call, answer.value, wait)
         waited = waited_for(app.call, started)
         document = whole_view(started, schedule_of(app.call, started), app.call.zone) | waited
         command, ending = program(app, "runs", "show", str(started.id)), run_ending(started, wait, waited["reason"])
         text = f"Run {started.id} of {clean(name_of(started))} {ending} See it: {command}"
-        print_started(app, started, document, text, warnings, notes, json_)
+        print_started(app, answer._replace(value=started), document, text, json_)
     exit_after(started, wait)
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    document = json_object(text)
-    if document is None:
-        raise InvalidInput('--payload: must be a JSON object, such as \'{"message": "hello"}\'')
-    return document
 
 
 def _field(text: str) -> tuple[str, Any]:

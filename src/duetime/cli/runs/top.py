@@ -39,7 +39,6 @@ class Actions:
         self._rows: Sequence[TopRow] = ()
         self._selected: object = None
         self._place = 0
-        self._coming: Sequence[ScheduleId] = ()
         self._undo: list[tuple[Callable[[], object], str, ScheduleId]] = []
         self._open = self._helps = self._types = False
         self.places: dict[ScheduleId, int] = {}
@@ -60,13 +59,14 @@ class Actions:
         chosen = self._row()
         self._place = self._place if chosen is None else self._rows.index(chosen)
         self._selected = None if chosen is None else chosen.key
-        coming = {row.schedule: row for row in self._rows if row.run is None and row.schedule is not None}
-        self._coming = list(coming)
-        for place, (schedule, row) in enumerate(coming.items()):
+        for place, (schedule, row) in enumerate(self._coming().items()):
             self.places.pop(schedule, None)
             if row.is_paused or row is chosen:
                 self.places[schedule] = place
         return chosen
+
+    def _coming(self) -> dict[ScheduleId, TopRow]:
+        return {row.schedule: row for row in self._rows if row.run is None and row.schedule is not None}
 
     def press(self, key: str) -> None:
         if self._helps or (self._types and self._type(key)):
@@ -107,16 +107,15 @@ class Actions:
         from rich.text import Text
 
         app = self._app
-        run = None if row.run is None else look_again(app.call, row.run)
-        schedule = schedule_now(app, row.schedule) if run is None else schedule_of(app.call, run)
-        pairs: list[tuple[object, object]] = []
-        if run is not None:
-            pairs += run_facts(app, run, schedule)
-        if schedule is not None and run is None:
-            pairs += schedule_facts(app, schedule)
+        if row.run is None:
+            schedule, key = schedule_now(app, row.schedule), "r run now"
+            pairs = [] if schedule is None else schedule_facts(app, schedule)
+        else:
+            run, key = look_again(app.call, row.run), "r retry"
+            pairs = run_facts(app, run, schedule_of(app.call, run))
         labelled = [(output.safe(label, "dim"), value) for label, value in pairs]
         grid = output.grid(["", ""], labelled, whole=1, fold=True, show_header=False)
-        hint = f"{'r run now' if run is None else 'r retry'} · p pause or resume · u undo · esc back"
+        hint = f"{key} · p pause or resume · u undo · esc back"
         return Group(grid, Text(), output.safe(self.message or hint, "dim"))
 
     def _row(self) -> TopRow | None:
@@ -191,8 +190,9 @@ class Actions:
     def _do(self, act: Callable[[], object], text: str, schedule: ScheduleId | None = None) -> bool:
         """Carry out an operation, and show the text or why it was refused. Return whether it was carried out. The row
         of a schedule that is changed keeps its place."""
-        if schedule is not None and schedule in self._coming:
-            self.places.setdefault(schedule, self._coming.index(schedule))
+        coming = list(self._coming())
+        if schedule is not None and schedule in coming:
+            self.places.setdefault(schedule, coming.index(schedule))
         try:
             act()
         except DuetimeError as error:
@@ -222,7 +222,7 @@ def laid_out(frame: Frame, lines: int, actions: Actions | None = None) -> Render
     from rich.console import Group
     from rich.text import Text
 
-    parts = parts_of(frame)
+    parts = [part for part in parts_of(frame) if part.rows or part.nothing]
     shares = _shares([len(part.rows) for part in parts], lines)
     shown_rows = [
         part.rows[:most] if actions is None else actions.visible(part.rows, most)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import NotFound
 from duetime.engine.model import ScheduleId, WorkerId
-from duetime.service.lookup import short_id
 from duetime.service.operations.dead_letters import ListDeadLetters, dead_letters
 from duetime.service.operations.history import History, history, next_attempt
 from duetime.service.operations.schedules import Show, show
@@ -23,9 +22,6 @@ from duetime.service.workers import is_alive, kinds_taken
 from duetime.terminal import output
 from duetime.terminal.context import Application
 from duetime.terminal.output import ahead, plural, relative, run_document, shortened, span
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 MOST = 50
 """Maximum rows of one part: more than any screen has."""
@@ -72,7 +68,6 @@ class Frame(NamedTuple):
     waiting: Sequence[Run]
     next: Sequence[Schedule]
     failed: Sequence[Run]
-    failed_total: int
     totals: Mapping[str, Count]
     """How many there are of what is cut to `MOST`."""
 
@@ -91,10 +86,10 @@ def frame_of(app: Application, text: str = "", places: Mapping[ScheduleId, int] 
     retrying = [run for run in pending if run.attempt and run.error]
     waiting = sorted([*runs("waiting"), *filter(was_given_back, pending)], key=lambda run: run.due)
     schedules, total = _coming(app, text, places or {})
-    totals = {"RUNNING": Count(len(running), exact["running"]), "NEXT": total}
+    dead = dead_letters(call, ListDeadLetters(limit=MOST, text=text)).value
+    totals = {"RUNNING": Count(len(running), exact["running"]), "NEXT": total, "FAILED": Count(dead.total)}
     totals["RETRYING"] = Count(len(retrying), exact["pending"])
     totals["WAITING"] = Count(len(waiting), exact["waiting"] and exact["pending"])
-    dead = dead_letters(call, ListDeadLetters(limit=MOST, text=text)).value
     return Frame(
         now=now,
         zone=call.zone,
@@ -107,7 +102,6 @@ def frame_of(app: Application, text: str = "", places: Mapping[ScheduleId, int] 
         waiting=waiting[:MOST],
         next=schedules,
         failed=sorted(dead.items, key=lambda run: run.finished or run.due, reverse=True),
-        failed_total=dead.total,
         totals=totals,
     )
 
@@ -152,7 +146,7 @@ def frame_view(frame: Frame) -> dict[str, Any]:
         "waiting": [_run_shape(run, zone) for run in frame.waiting],
         "next": [coming_shape(each.progress.next or now, each, zone) for each in frame.next],
         "failed": [_run_shape(run, zone) for run in frame.failed],
-        "failed_total": frame.failed_total,
+        "failed_total": frame.totals["FAILED"].number,
     }
 
 
@@ -160,9 +154,26 @@ def _run_shape(run: Run, zone: str) -> dict[str, Any]:
     return {"kind": run.kind, "name": run.name, "owner": run.owner} | run_document(run, zone)
 
 
-def parts_of(frame: Frame) -> list[Part]:
-    every = [_workers(frame), _running(frame), _retrying(frame), _waiting(frame), _next(frame), _failed(frame)]
-    return [part for part in every if part.rows or part.nothing]
+def parts_of(frame: Frame) -> Iterator[Part]:
+    now, totals = frame.now, frame.totals
+    yield _workers(frame)
+    rows = [_row(run, span(now - (run.started or now)), run.attempt, run.report or "") for run in frame.running]
+    columns = ("NAME", "KIND", "FOR", "TRY", "PROGRESS")
+    yield Part("RUNNING", "Nothing.", columns, rows, totals["RUNNING"], spare=("KIND", "TRY"))
+    rows = [
+        _row(run, ahead(at, now), plural(run.attempt, "time"), output.safe(run.error or "", "yellow"))
+        for run, at in frame.retrying
+    ]
+    columns = ("NAME", "KIND", "NEXT TRY", "TRIED", "LAST ERROR")
+    yield Part("RETRYING", "", columns, rows, totals["RETRYING"], "bold yellow", spare=("KIND", "TRIED"))
+    rows = [_row(run, relative(run.due, now), _holder(run)) for run in frame.waiting]
+    yield Part("WAITING", "", ("NAME", "KIND", "DUE", "TAKEN OR HELD"), rows, totals["WAITING"])
+    yield _next(frame)
+    rows = [
+        _row(run, relative(run.finished or run.due, now), output.safe(run.error or run.status, "red"))
+        for run in frame.failed
+    ]
+    yield Part("FAILED", "Nothing.", ("NAME", "KIND", "WHEN", "ERROR"), rows, totals["FAILED"], "bold red")
 
 
 def _workers(frame: Frame) -> Part:
@@ -180,41 +191,14 @@ def _workers(frame: Frame) -> Part:
     return Part("WORKERS", nothing, ["NAME", "BUSY WITH", *spare], rows, Count(len(rows)), spare=spare)
 
 
-def _running(frame: Frame) -> Part:
-    rows = [
-        _row(run, [span(frame.now - (run.started or frame.now)), run.attempt, run.report or ""])
-        for run in frame.running
-    ]
-    columns = ["NAME", "KIND", "FOR", "TRY", "PROGRESS"]
-    return Part("RUNNING", "Nothing.", columns, rows, frame.totals["RUNNING"], spare=("KIND", "TRY"))
-
-
-def _retrying(frame: Frame) -> Part:
-    rows = [
-        _row(run, [ahead(at, frame.now), plural(run.attempt, "time"), output.safe(run.error or "", "yellow")])
-        for run, at in frame.retrying
-    ]
-    columns = ["NAME", "KIND", "NEXT TRY", "TRIED", "LAST ERROR"]
-    return Part("RETRYING", "", columns, rows, frame.totals["RETRYING"], "bold yellow", spare=("KIND", "TRIED"))
-
-
-def _waiting(frame: Frame) -> Part:
-    rows = [_row(run, [relative(run.due, frame.now), _holder(run)]) for run in frame.waiting]
-    return Part("WAITING", "", ["NAME", "KIND", "DUE", "TAKEN OR HELD"], rows, frame.totals["WAITING"])
-
-
 def _holder(run: Run) -> str:
     if was_given_back(run):
         return run.error or ""
     return "not yet" if run.holder is None else "yes"
 
 
-def _row(run: Run, cells: Sequence[object]) -> TopRow:
-    return TopRow(run.schedule, run, [run.id, shortened(run.name), _kind(run.kind), *cells])
-
-
-def _kind(kind: str) -> Text:
-    return output.safe(kind, "dim")
+def _row(run: Run, *cells: object) -> TopRow:
+    return TopRow(run.schedule, run, [run.id, shortened(run.name), output.safe(run.kind, "dim"), *cells])
 
 
 def _next(frame: Frame) -> Part:
@@ -224,15 +208,7 @@ def _next(frame: Frame) -> Part:
         is_paused = progress.state == ScheduleState.PAUSED
         due = "paused" if is_paused else ahead(progress.next, frame.now)
         late = output.safe(due, "bold yellow" if is_paused or due.startswith("overdue") else "")
-        cells = [short_id(each), shortened(each.name), _kind(each.kind), late, rule]
+        cells = [each.short_id, shortened(each.name), output.safe(each.kind, "dim"), late, rule]
         rows.append(TopRow(each.id, None, cells, is_paused))
     columns = ["NAME", "KIND", "WHEN", "RULE"]
     return Part("NEXT", "Nothing.", columns, rows, frame.totals["NEXT"], spare=("KIND", "RULE"))
-
-
-def _failed(frame: Frame) -> Part:
-    rows = [
-        _row(run, [relative(run.finished or run.due, frame.now), output.safe(run.error or run.status, "red")])
-        for run in frame.failed
-    ]
-    return Part("FAILED", "Nothing.", ["NAME", "KIND", "WHEN", "ERROR"], rows, Count(frame.failed_total), "bold red")

@@ -12,12 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from duetime.app import server_url, sign_in_link, tokens_for_command, tokens_of, web
+from duetime.cli.serve.demo import DB
 from duetime.cli.serve.worker import WorkerCommandOptions, build_when_reachable, work_until_stopped
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.http import url_for
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.service.client_configs import ALL, CLIENTS, Reach, instructions, known_client
 from duetime.service.errors import refuse
+from duetime.service.masking import without_password
 from duetime.settings import Settings
 from duetime.settings.own_commands import header_command, stdio_command
 from duetime.terminal import output
@@ -110,9 +112,12 @@ def _introduce(bound: socket.socket, tokens: Tokens | None, options: WorkerComma
         print(f"Dashboard: {sign_in_link(url, tokens)}\n           (this link signs in once, within 10 minutes)")
     access = "with tokens" if tokens is not None else "WITHOUT tokens: anyone who can reach this address has access"
     print(f"Serving MCP at {url}/mcp, {access}.", flush=True)
-    first, *others = CLIENTS
-    how = program("serve", "--print-config", first, "--port", str(bound.getsockname()[1]))
-    output.say(f"To connect an agent: {how} (or {', '.join([*others, ALL])})\n")
+    (first, *others), db = CLIENTS, options.db or (DB if options.demo else None)
+    store = [] if db is None else ["--db", without_password(db)]
+    tasks = [part for module in options.tasks or () for part in ("--tasks", module)]
+    output.say(f"To connect an agent: {program('connect', first, *store, *tasks)} (or {', '.join(others)})")
+    by_hand = program("serve", "--print-config", ALL, "--port", str(bound.getsockname()[1]))
+    output.say(f"Over HTTP instead, as from another machine: {by_hand}\n")
     sys.stdout.flush()
 
 

@@ -14,13 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from duetime.terminal.logs import (
-    BriefFormatter,
-    SafeFormatter,
-    format_the_last_resort,
-    is_failure_of_a_run,
-    limit_repeats,
-)
+from duetime.terminal.logs import BriefFormatter, RepeatFilter, SafeFormatter, is_failure_of_a_run
 
 _SLICE = 0.1
 """Seconds between two checks of a flag that cannot be waited for."""
@@ -103,10 +97,12 @@ def log_to(path: str | None, *, verbose: bool = False, live: bool = False) -> No
     if path is not None:
         Path(path).parent.mkdir(exist_ok=True)
     handler = logging.StreamHandler(sys.stderr) if path is None else logging.FileHandler(path, encoding="utf-8")
-    limit_repeats(handler).setFormatter(SafeFormatter() if verbose or path is not None else BriefFormatter())
+    handler.addFilter(RepeatFilter(handler))
+    handler.setFormatter(SafeFormatter() if verbose or path is not None else BriefFormatter())
     if live and not verbose and path is None:
         handler.addFilter(lambda record: not is_failure_of_a_run(record))
-    format_the_last_resort()
+    if logging.lastResort is not None:  # which writes for loggers without a handler, such as asyncio's
+        logging.lastResort.setFormatter(SafeFormatter())
     if not logging.root.handlers:  # nothing writes these records, but they are in the logs of runs
         logging.root.setLevel(logging.INFO)
     for name in ("duetime", "uvicorn", "mcp", "asyncio"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import fields, is_dataclass, replace
@@ -22,7 +21,7 @@ from duetime.settings.loading import fit_settings, read_file, values_of
 from duetime.settings.locations import TrustedFiles, absolute_paths, find_file, read_file_once
 from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
 from duetime.terminal import output
-from duetime.terminal.context import Json, settings_for
+from duetime.terminal.context import Json, given_text, settings_for
 from duetime.terminal.declarations import argument, group, option, single
 from duetime.terminal.errors import did_you_mean
 from duetime.terminal.output import clean
@@ -106,8 +105,7 @@ def set_(
     key = tuple(name.split("."))
     settings = settings_for()
     file = _file(settings)
-    text = sys.stdin.read().rstrip("\n") if value == "-" else value
-    _write(settings, key, _typed(key, text, file.parent))
+    _write(settings, key, _typed(key, given_text(value), file.parent))
     row = next(setting for each, setting in _rows(load_only(file)) if each == key)
     facts = {"file": str(file), "name": name, "value": row}
     text = f"{name} = {json.dumps(row, ensure_ascii=False)} in {file}; a running `duetime serve` needs a restart."
@@ -123,10 +121,8 @@ def unset(
     key = tuple(name.split("."))
     try:
         settings = settings_for()
-    except InvalidInput:
-        settings = Settings(
-            origin=find_file(os.environ, None)[1]
-        )  # such as the table of a kind whose package was removed
+    except InvalidInput:  # such as the table of a kind whose package was removed
+        settings = Settings(origin=find_file(os.environ, None)[1])
         if value_at(read_file(_file(settings)) or {}, key) is None:
             raise
     file = _file(settings)

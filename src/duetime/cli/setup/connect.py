@@ -161,14 +161,12 @@ def _environment_warning() -> list[str]:
 
 
 def _list(json_: bool) -> None:
-    places = [(name, _path(name, None)) for name in CLIENTS]
-    states = [_state(CLIENTS[name], path) for name, path in places]
+    paths = {name: _path(name, None) for name in CLIENTS}
+    rows = [(name, _state(CLIENTS[name], path), str(path)) for name, path in paths.items()]
     if json_:
-        rows = zip(places, states, strict=True)
-        output.print_json([{"client": name, "file": str(path), "state": state} for (name, path), state in rows])
+        output.print_json([{"client": name, "file": file, "state": state} for name, state, file in rows])
         return
-    lines = [(name, state, str(path)) for (name, path), state in zip(places, states, strict=True)]
-    output.table(("CLIENT", "STATE", "FILE"), lines, whole=2)
+    output.table(("CLIENT", "STATE", "FILE"), rows, whole=2)
     print(f"\nTo connect one: {program('connect', next(iter(CLIENTS)))}")
 
 

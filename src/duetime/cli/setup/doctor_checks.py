@@ -17,7 +17,6 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.model import ScheduleId
 from duetime.service.checks import Check, Checks, Installation
 from duetime.service.kind_spec import known_specs, load
-from duetime.service.lookup import short_id
 from duetime.service.masking import masked, without_password
 from duetime.service.operations.history import History, history
 from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, list_schedules
@@ -256,7 +255,7 @@ def _retrying(app: App, samples: Samples) -> Iterator[Check]:
 
 
 def _named(page: Page[Schedule]) -> str:
-    named = ", ".join(f"{clean(item.definition.name)} ({short_id(item.definition)})" for item in page.items)
+    named = ", ".join(f"{clean(item.definition.name)} ({item.definition.short_id})" for item in page.items)
     return f"{page.total:,}: {named}{'' if page.total <= len(page.items) else ' and others'}"
 
 

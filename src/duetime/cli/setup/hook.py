@@ -8,11 +8,11 @@ from typing import Annotated
 from duetime.security.webhook_signatures import SCHEMES
 from duetime.service.operations import hooks
 from duetime.service.operations.declaration import Answer
-from duetime.service.operations.hooks import ChangeHook, CreateHook, hook_view
-from duetime.service.vocabulary import HookRow
+from duetime.service.operations.hooks import ChangeHook, CreateHook
+from duetime.service.presenters import View
 from duetime.terminal import output
 from duetime.terminal.completion import one_of
-from duetime.terminal.context import Application, Db, Json, opened
+from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.declarations import argument, group, option
 from duetime.terminal.output import plural
 
@@ -29,22 +29,22 @@ def create(name: NewName, scheme: Scheme, secret_stdin: Pasted = False, db: Db =
     """Create a hook, and print its address and its secret. The secret is shown only now."""
     with opened(db) as app:
         request = CreateHook(name=name, scheme=scheme, secret=_pasted(secret_stdin))
-        _print(app, hooks.create_hook(app.call, request), json_)
+        _print(hooks.create_hook(app.call, request), json_)
 
 
 @commands.command()
 def rotate(name: Name, secret_stdin: Pasted = False, db: Db = None, json_: Json = False) -> None:
     """Replace the secret of a hook, and print the new one. The old one is refused from now on."""
     with opened(db) as app:
-        _print(app, hooks.rotate_hook(app.call, ChangeHook(hook=name, secret=_pasted(secret_stdin))), json_)
+        _print(hooks.rotate_hook(app.call, ChangeHook(hook=name, secret=_pasted(secret_stdin))), json_)
 
 
 def _pasted(is_pasted: bool) -> str | None:
     return sys.stdin.readline().strip() if is_pasted else None
 
 
-def _print(app: Application, answer: Answer[HookRow], json_: bool) -> None:
-    view = hook_view(app.call, answer.value, with_secret=True)
+def _print(answer: Answer[View], json_: bool) -> None:
+    view = answer.value
     output.print_result(json_, view, f"Address: {view['url']}\nSecret:  {view['secret']}")
     if not json_:
         output.note(f"its events are {view['name']} or {view['name']}.TYPE; the secret is not shown again")
@@ -68,7 +68,7 @@ def list_(db: Db = None, json_: Json = False) -> None:
 def test(name: Name, db: Db = None, json_: Json = False) -> None:
     """Report the event NAME.test, as if it had arrived. Schedules that listen to it run."""
     with opened(db) as app:
-        view = hook_view(app.call, hooks.send_test(app.call, ChangeHook(hook=name)).value)
+        view = hooks.send_test(app.call, ChangeHook(hook=name)).value
     output.print_result(json_, view, f"Reported {view['deliveries'][0]['event']}.")
 
 

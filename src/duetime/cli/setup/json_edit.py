@@ -133,7 +133,11 @@ def _with_value(text: str, path: Sequence[str], value: Any) -> str:
         for key in reversed(missing[1:]):
             value = {key: value}
         return _insert(text, node, missing[0], value)
-    return text if member.node.value == value else _replace_value(text, member.node, value)
+    node = member.node
+    if node.value == value:
+        return text
+    _refuse_comments(text, node)
+    return text[: node.start] + _dump(value, text, _indent(text, node.start)) + text[node.end :]
 
 
 def _without_value(text: str, path: Sequence[str]) -> str:
@@ -177,11 +181,6 @@ def _insert(text: str, node: Node, key: str, value: Any) -> str:
         return f"{text[:content]}{member}{newline}{outer}{text[closing:]}"
     end = text.rindex(newline, content, closing)
     return f"{text[:end]}{member}{text[end:]}"
-
-
-def _replace_value(text: str, node: Node, value: Any) -> str:
-    _refuse_comments(text, node)
-    return text[: node.start] + _dump(value, text, _indent(text, node.start)) + text[node.end :]
 
 
 def _refuse_comments(text: str, node: Node) -> None:

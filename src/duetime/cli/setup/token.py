@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ from duetime.service.vocabulary import clock_local
 from duetime.service.when import duration
 from duetime.settings import load_settings, local_zone
 from duetime.terminal import output
-from duetime.terminal.context import Db, Json, settings_for
+from duetime.terminal.context import Db, Json, given_text, settings_for
 from duetime.terminal.declarations import Exit, argument, group, option
 from duetime.terminal.output import READABLE, clean
 
@@ -151,8 +150,7 @@ def show(
     token: Annotated[str, argument("TOKEN", "Token; - reads it from standard input.")], json_: Json = False
 ) -> None:
     """Decode a token, and say whether it is valid here. The exit code is 4 if it is not."""
-    text = sys.stdin.read() if token == "-" else token  # noqa: S105 - a dash, not a password
-    text = text.strip()
+    text = given_text(token).strip()
     try:
         header, claims = decode_unverified(text)
     except InvalidToken as error:

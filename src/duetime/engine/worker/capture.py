@@ -50,10 +50,8 @@ class CapturedStream:
         self.stream = stream
 
     def write(self, text: Any) -> Any:
-        current = CURRENT.get()
-        if current is not None and sys._getframe(1).f_code is not _EMIT:  # records of loggers are captured as such
-            written = text if isinstance(text, str) else bytes(text).decode("utf-8", "replace")
-            current[0].write(current[1], written)
+        if CURRENT.get() is not None and sys._getframe(1).f_code is not _EMIT:  # records are captured as such
+            write_log(text if isinstance(text, str) else bytes(text).decode("utf-8", "replace"))
         return self.stream.write(text)
 
     def writelines(self, lines: Iterable[Any]) -> None:

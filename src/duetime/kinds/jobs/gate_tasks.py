@@ -46,13 +46,17 @@ class Memory:
         self.at_once = before is None
         """Whether `after` is remembered even if the gate lets nothing pass."""
 
+    def compare(self, value: Any) -> Any:
+        """Remember a value, and return the one before. The first look lets nothing pass."""
+        self.after = value
+        if self.before is None:
+            raise NotNow(FIRST_LOOK)
+        return self.before
+
 
 def changed(value: Annotated[Any, "what to compare"], *, memory: Memory) -> Any:
     """Only in only_if: lets a value pass that differs from the one with which the last run succeeded."""
-    memory.after = _print(value)
-    if memory.before is None:
-        raise NotNow(FIRST_LOOK)
-    if memory.before == memory.after:
+    if memory.compare(_print(value)) == memory.after:
         raise NotNow("nothing has changed")
     return value
 
@@ -62,13 +66,11 @@ def became(
 ) -> Any:
     """Only in only_if: lets a value pass when it becomes this one."""
     is_target = encode_whole(value) == encode_whole(target)
-    memory.after = is_target
-    if memory.before is None:
-        raise NotNow(FIRST_LOOK)
+    was_target = memory.compare(is_target)
     if not is_target:
         memory.at_once = True
         raise NotNow(f"it is not {encode_whole(target)}")
-    if memory.before:
+    if was_target:
         raise NotNow(f"it was {encode_whole(target)} before")
     return value
 
@@ -105,12 +107,10 @@ def files_changed(
     digest = hashlib.sha256(
         "".join(f"{path}\0{at}\0{size}\0" for path, at, size in files).encode(errors="surrogateescape")
     )
-    memory.after = [digest.hexdigest(), max((at for _, at, _ in files), default=0)]
-    if memory.before is None:
-        raise NotNow(FIRST_LOOK)
-    if memory.before[0] == memory.after[0]:
+    before, since = memory.compare([digest.hexdigest(), max((at for _, at, _ in files), default=0)])
+    if before == digest.hexdigest():
         raise NotNow("no file has changed")
-    names = [path for path, at, _ in files if at > memory.before[1]]
+    names = [path for path, at, _ in files if at > since]
     return {"changed": names[:_MOST_NAMED], "number_of_files": len(files)}
 
 

@@ -22,7 +22,7 @@ from duetime.engine.policy.gates import MOST_REMEMBERED, GateGift
 from duetime.engine.urls import BadAddress, read_url
 from duetime.kinds.jobs import gate_tasks
 from duetime.kinds.jobs.arguments import told_as_piped
-from duetime.kinds.jobs.builtin import PATIENCE, guarded_http, page_call
+from duetime.kinds.jobs.builtin import PATIENCE, page_call
 from duetime.kinds.jobs.gate_tasks import Memory, NotNow
 from duetime.kinds.jobs.pipeline import Planner, Stage, Unreadable, parse
 from duetime.kinds.jobs.registry import Task
@@ -54,11 +54,11 @@ class GateChecks:
         planner: Planner,
         unknown_here: Callable[[Work, str], Returned],
         call: Callable[[Task, list[Any], dict[str, Any], Work], Any],
+        http: Callable[[Sequence[str]], Http],
     ) -> None:
-        """`unknown_here` returns a run whose tasks are not known, `call` calls a task that a project registered."""
-        self._planner, self._unknown_here, self._call_foreign = planner, unknown_here, call
-        self._opening = threading.Lock()
-        self._http: Http | None = None
+        """`unknown_here` returns a run whose tasks are not known, `call` calls a task that a project registered, and
+        `http` returns the client that reaches only public addresses and these hosts."""
+        self._planner, self._unknown_here, self._call_foreign, self._http = planner, unknown_here, call, http
         self._lost: list[threading.Thread] = []
 
     def check(self, gate: str, caller: Caller) -> None:
@@ -89,14 +89,13 @@ class GateChecks:
         from duetime.net.ssrf_guard import Forbidden, Guard, Unresolved
 
         with suppress(UnknownTask, BadAddress):
-            for task, step in self._planner.known(gate).stages:
+            for task, step in (stage for stage in self._planner.known(gate).stages if stage.task.web):
                 args, kwargs = step.arguments()
-                url = read_url(str(kwargs.get("url") or next(iter(args), ""))) if task.web else None
+                url = read_url(str(kwargs.get("url") or next(iter(args), "")))
                 try:
-                    if url is not None:
-                        Guard(task.constants["allowed_hosts"], lookup=lambda *_, **__: []).check(url.host, url.port)
+                    Guard(task.constants["allowed_hosts"], lookup=lambda *_, **__: []).check(url.host, url.port)
                 except Forbidden:
-                    return url and url.host
+                    return url.host
                 except Unresolved:  # a name, which is looked up when it is called
                     continue
         return None
@@ -110,12 +109,6 @@ class GateChecks:
         ends = _CLOCK.monotonic() + LONGEST
         evaluate = partial(self._evaluate, stages, memory, replace(work, stop=stop), ends)
         return evaluate() if all(_is_own(stage.task) for stage in stages) else self._beside(evaluate, stop)
-
-    def close(self) -> None:
-        with self._opening:
-            http, self._http = self._http, None
-        if http is not None:
-            http.close()
 
     def _beside(self, evaluate: Callable[[], T], stop: StopSignal) -> T:
         """Evaluate in another thread, which is left alone if a task does not return in time, because a thread cannot be
@@ -184,11 +177,7 @@ class GateChecks:
             raise (told_as_piped(error, task.name) if is_piped else error) from None
 
     def _get(self, allowed_hosts: Sequence[str], owner: str, ends: float, url: str) -> HttpAnswer:
-        with self._opening:
-            if self._http is None:
-                self._http = guarded_http(allowed_hosts, connections=32)
-            http = self._http
-        return http.send(page_call(url, min(PATIENCE, max(0.1, ends - _CLOCK.monotonic())), owner))
+        return self._http(allowed_hosts).send(page_call(url, min(PATIENCE, max(0.1, ends - _CLOCK.monotonic())), owner))
 
 
 def _is_own(task: Task) -> bool:

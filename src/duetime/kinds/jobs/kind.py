@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import CoroutineType, MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.encoding import clean_text, encode, error_text
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from duetime.engine.scheduler import Scheduler
     from duetime.kinds.jobs.gates import GateChecks
     from duetime.kinds.jobs.runners import AsyncLoop, ProcessRunner
+    from duetime.net.client import Http
     from duetime.settings import ExecutorSettings
 
+T = TypeVar("T")
 log = logging.getLogger("duetime.jobs")
 UNKNOWN_WAIT = 10 * SECOND
 """Longest delay before a run whose task was unknown is offered to workers again; the first delays are shorter."""
@@ -78,9 +80,7 @@ class JobKind(KindHooks):
         self._planner = Planner(registry, labels)
         self._limits = {"grace": grace, "patience": patience}
         self._starting = threading.Lock()
-        self._async: AsyncLoop | None = None
-        self._processes: ProcessRunner | None = None
-        self._gates: GateChecks | None = None
+        self._parts: dict[str, Any] = {}
         self._told: set[str] = set()
         self._trackers: list[threading.Thread] = []
 
@@ -154,12 +154,15 @@ class JobKind(KindHooks):
 
     @property
     def gates(self) -> GateChecks:
-        with self._starting:
-            if self._gates is None:
-                from duetime.kinds.jobs.gates import GateChecks  # only schedules with a gate need it
+        from duetime.kinds.jobs.gates import GateChecks  # only schedules with a gate need it
 
-                self._gates = GateChecks(self._planner, self._unknown_here, self._call_alone)
-            return self._gates
+        parts = self._planner, self._unknown_here, self._call_alone, self._http
+        return self._part("gates", partial(GateChecks, *parts))
+
+    def _http(self, allowed_hosts: Sequence[str]) -> Http:
+        from duetime.kinds.jobs.builtin import guarded_http
+
+        return self._part("http", partial(guarded_http, allowed_hosts, connections=32))
 
     def _call_alone(self, task: Task, args: list[Any], kwargs: dict[str, Any], work: Work) -> Any:
         """Call one task, in a process of its own if it needs one."""
@@ -206,13 +209,9 @@ class JobKind(KindHooks):
         for thread in self._trackers:
             thread.join(5.0)
         with self._starting:
-            loop, processes, gates = self._async, self._processes, self._gates
-        if gates is not None:
-            gates.close()
-        if processes is not None:
-            processes.close()
-        if loop is not None:
-            loop.close()
+            parts = [self._parts[name] for name in ("http", "processes", "loop") if name in self._parts]
+        for part in parts:
+            part.close()
 
     def _run_stages(self, plan: Plan, payload: dict[str, Any], work: Work) -> Outcome:
         if plan.stages[0].task.runs_on:
@@ -279,20 +278,22 @@ class JobKind(KindHooks):
         )
 
     def _event_loop(self) -> AsyncLoop:
-        with self._starting:
-            if self._async is None:
-                from duetime.kinds.jobs.runners import AsyncLoop  # asyncio is slow to import
+        from duetime.kinds.jobs.runners import AsyncLoop  # asyncio is slow to import
 
-                self._async = AsyncLoop()
-            return self._async
+        return self._part("loop", AsyncLoop)
 
     def _process_runner(self) -> ProcessRunner:
-        with self._starting:
-            if self._processes is None:
-                from duetime.kinds.jobs.runners import ProcessRunner
+        from duetime.kinds.jobs.runners import ProcessRunner
 
-                self._processes = ProcessRunner(**self._limits)
-            return self._processes
+        return self._part("processes", partial(ProcessRunner, **self._limits))
+
+    def _part(self, name: str, start: Callable[[], T]) -> T:
+        """Return a part of this kind that is started on first use, because few workers need it."""
+        with self._starting:
+            if name not in self._parts:
+                self._parts[name] = start()
+            part: T = self._parts[name]
+            return part
 
 
 def _emit(

@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import threading
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -68,10 +69,8 @@ def main(request: dict[str, Any], steps: list[Any], cancelled: threading.Event, 
         sys.stdout.reconfigure(line_buffering=True)  # so that its log can be read while it runs
     answer = answer_to(request, steps, cancelled=cancelled, progress=results.progress, emit=results.emit)
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with suppress(Exception):  # a task may have closed or replaced it
             stream.flush()
-        except Exception:  # noqa: S110  a task may have closed or replaced it
-            pass
     results.send(answer)
 
 

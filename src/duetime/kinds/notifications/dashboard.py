@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from duetime.dashboard.kind_forms import KindForm
-from duetime.dashboard.lists import ListFilter
+from duetime.dashboard.lists import PARTICIPLES, ListFilter
 from duetime.dashboard.navigation import NavigationItem
 from duetime.dashboard.request import Form, KindPage, PageRequest
 from duetime.dashboard.waiting_runs import waiting_rows
@@ -50,9 +50,6 @@ FORM = NotificationForm()
 # The inbox page of the dashboard: notifications that arrived, and runs that wait for an agent.
 
 PAGE: Final = 100
-_DONE: Final[dict[Mark, str]] = {
-    "read": "read", "resolve": "resolved", "reopen": "reopened", "dismiss": "resolved", "restore": "reopened",
-}  # fmt: skip
 
 EMOJI: Final = {
     "+1": "👍", "-1": "👎", "alarm_clock": "⏰", "bell": "🔔", "birthday": "🎂", "bug": "🐛", "bulb": "💡",
@@ -150,7 +147,7 @@ def change_inbox(request: PageRequest, form: Form) -> Response:
     if not ids:
         return request.redirect("/inbox", **back, did="nothing")
     number = mark_messages(request.call, MarkMessages(ids=ids, mark=mark)).value
-    return request.redirect("/inbox", **back, did=_DONE[mark], number=number)
+    return request.redirect("/inbox", **back, did=PARTICIPLES[mark], number=number)
 
 
 def _new(call: Call) -> Count:

@@ -18,7 +18,7 @@ from duetime.service.when import When
 from duetime.settings.sections import INBOX
 
 KIND = "notification"
-AT_ONCE = When("once", {"run_at": "now"}, "UTC")
+AT_ONCE = When("once", {"run_at": "now"}, None)
 PATIENCE = 5.0
 """Seconds that the one attempt of a send may take."""
 

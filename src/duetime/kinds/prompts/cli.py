@@ -12,7 +12,6 @@ from duetime.kinds.prompts.framing import data_of, stored_by, takes
 from duetime.kinds.prompts.kind import prompt_of
 from duetime.kinds.prompts.payload import PromptPayload
 from duetime.service.errors import NOT_FOUND, refuse
-from duetime.service.lookup import short_id
 from duetime.service.operations.history import ShowRun, schedule_of, show_run
 from duetime.service.operations.take import LEASE, FinishRun, TakeRun, finish_run, take_run
 from duetime.service.presenters import author_view, instant_view
@@ -133,7 +132,7 @@ def finish(
         id = ended.name if prompt is None else prompt.definition.public_id
         output.print_json({"id": id, "run_id": run, "status": ended.status})
     else:
-        name = ended.name if prompt is None else short_id(prompt.definition)
+        name = ended.name if prompt is None else prompt.definition.short_id
         print(f"Finished prompt {clean(name)}: run {run} is {ended.status}.")
 
 

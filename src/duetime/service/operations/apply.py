@@ -190,13 +190,12 @@ class _FilePlanner:
         return chains
 
     def _with_followed(self, new: NewSchedule, path: str | None) -> NewSchedule:
-        config = new.trigger_config
-        if new.trigger_type == "after" and path is None:
-            config = self._call.scheduler.with_followed(self._call.caller, config)
-        elif path is not None:
-            if path not in self._followable:
-                raise InvalidInput(f"it follows {path}, which cannot be applied")
-            config = {**config, FOLLOWED: self._followable[path]}
+        if path is None:
+            config = self._call.scheduler.with_followed(self._call.caller, new.trigger_type, new.trigger_config)
+        elif path in self._followable:
+            config = {**new.trigger_config, FOLLOWED: self._followable[path]}
+        else:
+            raise InvalidInput(f"it follows {path}, which cannot be applied")
         return new._replace(trigger_config=config)
 
     def _compare(self, entry: FileEntry, new: NewSchedule) -> None:

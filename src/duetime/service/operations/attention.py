@@ -14,14 +14,8 @@ from duetime.engine.policy.incidents import NO_INCIDENT, IncidentRow, headline, 
 from duetime.engine.policy.options import checked_tag
 from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse_many
-from duetime.service.operations import overview
-from duetime.service.operations.dead_letters import (
-    ChangeDeadLetters,
-    ListDeadLetters,
-    change_dead,
-    dead_letters,
-    ended_at,
-)
+from duetime.service.operations import dead_letters, overview
+from duetime.service.operations.dead_letters import ChangeDeadLetters, ListDeadLetters, change_dead, ended_at
 from duetime.service.operations.declaration import Answer, Field, Limit, OperationRequest, Tagged
 from duetime.service.operations.history import ShowRun, schedule_of, show_run
 from duetime.service.operations.inbox import MARKS, REOPENING, Mark, MarkMessages, is_message, mark_messages
@@ -115,7 +109,8 @@ def _runs(call: Call) -> tuple[list[RunOfSchedule], set[str]]:
 
 
 def _resolved_runs(call: Call) -> tuple[list[RunOfSchedule], set[str]]:
-    page = dead_letters(call, ListDeadLetters(dismissed=True, limit=overview.LOOKED_AT, count_to=0)).value
+    request = ListDeadLetters(dismissed=True, limit=overview.LOOKED_AT, count_to=0)
+    page = dead_letters.dead_letters(call, request).value
     return [(run, schedule_of(call, run)) for run in page.items], {Trouble.FAILED} if page.cursor else set()
 
 

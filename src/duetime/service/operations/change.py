@@ -129,8 +129,7 @@ def change(call: Call, request: ChangeRequest) -> Answer[Changed]:
     forever = isinstance(request, Delete) and request.forever
     effect = Effect(request.action, read_time(call, until, "until"), note, forever=forever)
     changed = carry_out(call, request.schedule, effect, request.kind)
-    effects = describe_end(call, changed.schedule, request.action)
-    changed = changed._replace(followers=effects.get("followers"), declared=effects.get("declared"))
+    changed = changed._replace(**describe_end(call, changed.schedule, request.action))
     if not is_stored(changed.schedule.definition):  # its limits and pauses are those of the service that keeps it
         return Answer(changed)
     if request.action in ("resume", "restore"):
@@ -146,7 +145,7 @@ def followers(call: Call, schedule: Schedule, limit: int) -> list[Schedule]:
     return call.scheduler.store.followers_of(schedule, limit) if schedule.progress.followed else []
 
 
-def describe_end(call: Call, schedule: Schedule, action: str) -> dict[str, str]:
+def describe_end(call: Call, schedule: Schedule, action: str) -> dict[str, Any]:
     """Return what it means that a schedule is cancelled, deleted or restored: for the `followers`, and if it is
     `declared` in a file or a module."""
     some = followers(call, schedule, _MAX_FOLLOWERS + 1) if action in _MEANINGS else []

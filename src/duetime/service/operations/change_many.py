@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import islice
 from typing import Annotated, Any, Final, NamedTuple
 
 from duetime.engine.clock import Instant
@@ -28,15 +29,7 @@ from duetime.service.operations.change import (
     find_restorable,
     restorable,
 )
-from duetime.service.operations.declaration import (
-    Answer,
-    Field,
-    OperationRequest,
-    Tagged,
-    check_choice,
-    read_time,
-    read_time_of,
-)
+from duetime.service.operations.declaration import Answer, Field, OperationRequest, Tagged, check_choice, read_time_of
 from duetime.service.operations.edit import EditSchedule, edit
 from duetime.service.operations.schedules import STATUSES
 from duetime.service.operations.shift import shifted_trigger
@@ -129,7 +122,6 @@ class ChangeMany(OperationRequest):
 class Target(NamedTuple):
     """A schedule to change, with its row for the answer."""
 
-    id: str
     row: dict[str, Any]
     schedule: Schedule
 
@@ -157,7 +149,7 @@ def change_many(call: Call, request: ChangeMany) -> Answer[BulkChange]:
     """Change all selected schedules, each in its own transaction; failures are reported, and the rest continues. To
     cancel or delete ends them, so it requires the number of schedules that match, unless a person has seen them."""
     _check(call, request)
-    read_time(call, request.until, "until")  # one that cannot be read is refused before anything is looked for
+    read_time_of(call, None, request.until, "until")  # one that cannot be read is refused before anything is looked for
     effect, shift = Effect(request.action, None, request.note, call.now), _read_shift(request)
     targets, failed = _targets(call, request)
     if request.action in ("restore", "shift") or (request.dry_run and request.action != "pause"):
@@ -239,11 +231,11 @@ def _with_next_times(
 
 def _change(call: Call, target: Target, effect: Effect, shift: timedelta | None) -> Schedule:
     """Change one of the schedules and return it, a deleted one as it was."""
+    id = target.schedule.definition.public_id
     if shift is not None:
-        request = EditSchedule(schedule=target.id, trigger=shifted_trigger(target.schedule, shift))
+        request = EditSchedule(schedule=id, trigger=shifted_trigger(target.schedule, shift))
         return edit(call, request).value.schedule
-    reference = target.schedule if effect.action == "restore" else target.id
-    return carry_out(call, reference, effect).schedule
+    return carry_out(call, target.schedule if effect.action == "restore" else id, effect).schedule
 
 
 def _add_effects(targets: Sequence[Target], ends: Sequence[Instant | None], zone: str) -> None:
@@ -267,37 +259,39 @@ def _check_count(request: ChangeMany, matched: int) -> None:
 
 
 def _targets(call: Call, request: ChangeMany) -> tuple[list[Target], list[dict[str, Any]]]:
+    """Return each schedule to change once, and the ids of which none was found."""
+    failed: list[dict[str, Any]] = []
     if request.ids:
-        return _find_each(call, request.ids, restorable=request.action == "restore")
-    targets = {target.id: target for target in _matching(call, request)}
+        schedules = _find_each(call, request.ids, failed, restorable=request.action == "restore")
+    else:
+        schedules = islice(_matching(call, request), MAX_CHANGED + 1)
+    targets: dict[str, Target] = {}
+    for each in schedules:
+        definition = each.definition
+        owner = {} if definition.owner == call.caller.owner else {"owner": definition.owner}
+        targets[definition.public_id] = Target(candidate(each) | owner, each)
     if len(targets) > MAX_CHANGED:
         raise refuse("invalid", f"ids: more than {MAX_CHANGED} match; narrow it down with kind, topic or tagged", "ids")
-    return list(targets.values()), []
+    return list(targets.values()), failed
 
 
 def _find_each(
-    call: Call, ids: Sequence[str | int], *, restorable: bool = False
-) -> tuple[list[Target], list[dict[str, Any]]]:
-    """Find each schedule once."""
+    call: Call, ids: Sequence[str | int], failed: list[dict[str, Any]], *, restorable: bool
+) -> Iterator[Schedule]:
+    """Yield the schedules with these ids; add the ids of which there is none to `failed`."""
     if len(ids) > MAX_CHANGED:
         raise refuse("invalid", f"ids: at most {MAX_CHANGED}", "ids")
-    targets: dict[str, Target] = {}
-    failed: list[dict[str, Any]] = []
     outside: dict[str, Schedule] | None = None
     for id in dict.fromkeys(ids):
         try:
-            schedule = find_restorable(call, id) if restorable else find(call, id)
+            yield find_restorable(call, id) if restorable else find(call, id)
         except DuetimeError as error:
             if outside is None and error.code == KEPT_ELSEWHERE:
                 outside = {each.definition.public_id: each for each in kept_outside(call)}
-            if outside is None or str(id) not in outside:
+            if outside is not None and str(id) in outside:
+                yield outside[str(id)]
+            else:
                 failed.append({"id": id, "error": error.message})
-                continue
-            schedule = outside[str(id)]
-        definition = schedule.definition
-        owner = {} if definition.owner == call.caller.owner else {"owner": definition.owner}
-        targets[definition.public_id] = Target(definition.public_id, candidate(schedule) | owner, schedule)
-    return list(targets.values()), failed
 
 
 def kept_outside(call: Call, kind: str | None = None) -> list[Schedule]:
@@ -326,23 +320,18 @@ def _candidates(call: Call, request: ChangeMany) -> Iterator[Schedule]:
         yield from page.items
 
 
-def _matching(call: Call, request: ChangeMany) -> Iterator[Target]:
-    """Yield the schedules that a filter matches, at most one more than may be changed."""
+def _matching(call: Call, request: ChangeMany) -> Iterator[Schedule]:
+    """Yield the schedules that a filter matches."""
     states = _MATCHING.get(request.action)
     idle = None if request.older_than is None else Instant(call.now - duration(request.older_than, "older_than"))
-    number = 0
     for each in _candidates(call, request):
         definition, progress = each
         fits = call.serves(definition.kind) and (states is None or progress.state in states)
-        fits = fits and (idle is None or max(definition.updated, progress.last_run or 0) <= idle)
-        if fits:
-            number += 1
-            yield Target(definition.public_id, candidate(each), each)
-            if number > MAX_CHANGED:
-                return
+        if fits and (idle is None or max(definition.updated, progress.last_run or 0) <= idle):
+            yield each
     if request.action == "restore" or (request.status, request.tagged, idle) != (None,) * 3:
         return
     for each in kept_outside(call, request.kind):
         definition, fits = each.definition, states is None or each.progress.state in states
         if fits and request.topic in (None, definition.subject) and request.label in (None, definition.name):
-            yield Target(definition.public_id, candidate(each), each)
+            yield each

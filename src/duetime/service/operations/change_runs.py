@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Final, Literal
 
@@ -21,10 +21,10 @@ RunAction = Literal["retry", "stop", "resolve"]
 IN_TURN: Final = (RunStatus.QUEUED, RunStatus.PENDING, RunStatus.WAITING, RunStatus.RUNNING)
 """The statuses that can be stopped. Queued runs come first, because the end of an active run starts the next of
 them."""
-CHANGEABLE: Final = {
+CHANGEABLE: Final[Mapping[RunAction, Collection[RunStatus]]] = {
     "retry": (RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED), "stop": IN_TURN, "resolve": DISMISSABLE,
 }  # fmt: skip
-
+"""The statuses of the runs that each change concerns."""
 _FILTERS: Final = (
     "kind", "schedule", "status", "since", "until", "tagged", "task", "error", "longer_than", "shorter_than",
 )  # fmt: skip

@@ -95,14 +95,13 @@ def new_schedule(call: Call, request: CreateSchedule) -> NewSchedule:
     zone: str | None = when.timezone or call.zone
     if key is not None and when.timezone is None and zone == call.services.zone:
         zone = None
-    named, policy = name or _title(call.services, kind, payload), read_policy(options) if options else options
+    named = name or call.services.hooks(kind).name_of(payload) or title_of(kind, payload)
+    policy = read_policy(options) if options else options
     return NewSchedule(kind, named, when.type, when.config, payload, policy, zone, key)
 
 
-def _title(services: Services, kind: str, payload: Mapping[str, Any]) -> str:
-    """Return a name for lists: that of its kind, or the first words of the payload field that people read."""
-    if name := services.hooks(kind).name_of(payload):
-        return name
+def title_of(kind: str, payload: Mapping[str, Any]) -> str:
+    """Return a name for lists: the first words of the payload field that people read."""
     spec = known_specs().get(kind)
     text = payload.get(spec.text) if spec is not None and spec.text else None
     return " ".join(text[:1000].split())[:MAX_TITLE_LENGTH] if isinstance(text, str) and text.strip() else kind
@@ -185,8 +184,7 @@ def _update(call: Call, new: NewSchedule) -> Answer[CreatedSchedule] | None:
         return None
     if schedule.progress.state == ScheduleState.CANCELLED:
         return _answer(services, hooks, schedule, False, new)
-    if new.trigger_type == "after":
-        new = new._replace(trigger_config=scheduler.with_followed(caller, new.trigger_config))
+    new = new._replace(trigger_config=scheduler.with_followed(caller, new.trigger_type, new.trigger_config))
     [draft] = scheduler.drafts(caller, [new])
     if schedule.progress.state == ScheduleState.ENDED:
         with suppress(Refused):  # somebody else deleted it meanwhile

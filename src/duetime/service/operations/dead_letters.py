@@ -14,10 +14,10 @@ from typing import Annotated, Final, Literal, NamedTuple
 from duetime.engine.clock import Instant
 from duetime.engine.errors import Refused
 from duetime.engine.kind import Caller
-from duetime.engine.model import DISMISSABLE, OVER, Run, RunId, ScheduleId, ScheduleState
+from duetime.engine.model import DISMISSABLE, OVER, Run, RunId, RunStatus, ScheduleId, ScheduleState
 from duetime.engine.policy.pauses import is_one_off
 from duetime.engine.scheduler import ordered
-from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
+from duetime.engine.store import Page, RunQuery
 from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse, refuse_many
 from duetime.service.operations.declaration import Answer, Field, OperationRequest, PagedRequest, Tagged
@@ -130,8 +130,10 @@ def ended_at(run: Run) -> Instant:
 
 def _query(call: Call, request: ListDeadLetters) -> RunQuery:
     """Return the query for the dead letters that match, apart from the filter by group."""
-    status, mark_from = (FAILED_OR_LOST, 1) if request.dismissed else ("dead", None)
-    return RunQuery(**request.query(call), status=status, mark_from=mark_from, text=request.text, tagged=request.tagged)
+    query = RunQuery(**request.query(call), text=request.text, tagged=request.tagged)
+    if request.dismissed:
+        return replace(query, statuses=(RunStatus.FAILED, RunStatus.LOST), mark_from=1)
+    return replace(query, status="dead")
 
 
 def dead_letters(call: Call, request: ListDeadLetters) -> Answer[Page[Run]]:

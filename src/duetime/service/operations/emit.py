@@ -73,11 +73,9 @@ def _name_starts(call: Call, listeners: Sequence[Schedule], data: Any) -> str:
         if isinstance(trigger, EventTrigger) and trigger.matches(text_at) and call.sees(definition):
             names.append(masked(name_of(definition)))
     names += ["others that listen"] if len(listeners) == _MAX_ROWS else []
-    return (
-        f"It starts: {', '.join(names)}."
-        if names
-        else "It starts nothing: what listens is paused, or its conditions do not hold."
-    )
+    if not names:
+        return "It starts nothing: what listens is paused, or its conditions do not hold."
+    return f"It starts: {', '.join(names)}."
 
 
 def look_at_runs(call: Call, sent: Answer[EventEffect[Run]]) -> Answer[EventEffect[Run]]:

@@ -12,6 +12,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import (
     LIVE,
     LOCAL,
+    UNWELL,
     Attempt,
     Cause,
     Definition,
@@ -25,7 +26,7 @@ from duetime.engine.model import (
 )
 from duetime.engine.policy.follow_ups import message_key
 from duetime.engine.queries import no_run
-from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery, Store
+from duetime.engine.store import Page, RunQuery, Store
 from duetime.engine.times import clock_local
 from duetime.engine.value_class import dataclass
 from duetime.service.lookup import find
@@ -62,10 +63,6 @@ SEARCHED: Final = 100_000
 """Number of newest runs among which tasks, errors and durations are looked for, because no index has them."""
 COUNTED_TO: Final = 10_000
 """Number up to which the runs of each status are counted."""
-_UNWELL: Final = (
-    RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED, RunStatus.MISSED, RunStatus.SKIPPED,
-)  # fmt: skip
-"""Statuses of runs that ended otherwise than they should, for which the stores have an index."""
 MAX_LISTED_TEXT: Final = 1000
 """Maximum length of a text within a result in a list of runs, in characters."""
 _MAX_SCHEDULE_RESULT: Final = 200
@@ -150,7 +147,7 @@ def history_with_facts(call: Call, request: History) -> tuple[Answer[Page[Run]],
         query = replace(query, ids=())
     if not is_whole:  # the first of very many may all have completed
         every = replace(query, status=None, statuses=(), cursor=None, count_to=2 * COUNTED_TO)
-        for part in (replace(every, statuses=_UNWELL), replace(every, status="live")):
+        for part in (replace(every, statuses=tuple(UNWELL)), replace(every, status="live")):
             numbers = call.scheduler.run_counts(call.caller, part)
             counts |= {status: max(number, counts.get(status, 0)) for status, number in numbers.items()}
     answer = _read(call, request, query, counts)
@@ -179,7 +176,7 @@ _PARTLY_SEARCHED: Final = (
 def query_of(call: Call, request: History) -> RunQuery:
     """Return the query for the runs that match. What no index has is looked for among the newest runs, in the runs of
     one schedule, or in all of the time that was chosen."""
-    statuses, reference = _read_statuses(request.status), request.schedule
+    reference = request.schedule
     since, until = read_range(call, request.since, request.until, ("from", "to"), past=True)
     least, most = _length(request.longer_than, "longer_than"), _length(request.shorter_than, "shorter_than")
     is_scan = any(each is not None for each in (request.task, request.error, least, most))
@@ -192,8 +189,7 @@ def query_of(call: Call, request: History) -> RunQuery:
         shorter_than=most,
         above=above or None,
         schedule=None if reference is None else find(call, reference, deleted=True).definition.id,
-        status=_single(statuses),
-        statuses=statuses if len(statuses) > 1 else (),
+        statuses=chosen_statuses(request),
         due_from=since,
         due_to=until,
         tagged=request.tagged,
@@ -235,7 +231,7 @@ def _count_every_status(call: Call, request: History, query: RunQuery) -> dict[s
         completed = replace(query, status=RunStatus.COMPLETED, above=recent or None, count_to=COUNTED_TO + 1)
         parts = [
             (replace(query, status="live", count_to=2 * COUNTED_TO + 1), LIVE),
-            (replace(query, statuses=_UNWELL, count_to=2 * COUNTED_TO + 1), _UNWELL),
+            (replace(query, statuses=tuple(UNWELL), count_to=2 * COUNTED_TO + 1), UNWELL),
             (completed, (RunStatus.COMPLETED,)),
         ]
     counts = dict.fromkeys((status.value for status in RunStatus), Count(0))
@@ -266,25 +262,12 @@ _WIDE: Final[dict[str, tuple[str, ...]]] = {
 """Statuses that select several stored ones."""
 
 
-def _read_statuses(text: str | None) -> tuple[str, ...]:
-    """Return the statuses of a list with commas, in the form in which they are stored."""
-    statuses = [] if text is None else [part.strip() for part in text.split(",")]
+def chosen_statuses(request: History) -> tuple[str, ...]:
+    """Return every stored status that a request selects by a list with commas; none if it selects all."""
+    statuses = [] if request.status is None else [part.strip() for part in request.status.split(",")]
     for each in statuses:
         check_choice("status", each, STATUSES)
-    if len(statuses) == 1:
-        return tuple(statuses)
     return tuple(dict.fromkeys(each for status in statuses for each in _WIDE.get(status, (status,))))
-
-
-def chosen_statuses(request: History) -> frozenset[str]:
-    """Return every stored status that a request selects; none if it selects all."""
-    return frozenset(each for status in _read_statuses(request.status) for each in _WIDE.get(status, (status,)))
-
-
-def _single(statuses: Sequence[str]) -> str | None:
-    if len(statuses) != 1:
-        return None
-    return FAILED_OR_LOST if statuses[0] == RunStatus.FAILED else statuses[0]
 
 
 def _nothing_found(counts: Mapping[str, int], query: RunQuery, zone: str) -> str:
@@ -407,7 +390,9 @@ def run_details(call: Call, run: Run) -> View:
     previous, following = scheduler.store.neighbours(run)
     return shape | {
         "traceback": masked(scheduler.traceback(run)) if sees_code else None,
-        "attempts": [attempt_details(each if sees_code else each._replace(traceback=None), zone) for each in attempts],
+        "attempts": [
+            attempt_view(each, zone) | {"traceback": masked(each.traceback) if sees_code else None} for each in attempts
+        ],
         "payload": None if schedule is None else payload_shown(schedule.definition),
         "own_payload": own.payload is not None,
         "started_by": actor_view(own.actor),
@@ -445,10 +430,6 @@ def stop_requests_of(call: Call, runs: Sequence[Run]) -> dict[RunId, View]:
         if request.deadline is not None:
             views[run]["deadline"] = instant_view(request.deadline, call.zone)
     return views
-
-
-def attempt_details(attempt: Attempt, zone: str) -> View:
-    return attempt_view(attempt, zone) | {"traceback": masked(attempt.traceback)}
 
 
 def payload_shown(definition: Definition) -> Any:

@@ -60,8 +60,8 @@ class ChangeHook(OperationRequest):
     secret: Annotated[str | None, _SECRET] = None
 
 
-def create_hook(call: Call, request: CreateHook) -> Answer[HookRow]:
-    """Create a hook. Only the answers that create or rotate a secret are to show it."""
+def create_hook(call: Call, request: CreateHook) -> Answer[View]:
+    """Create a hook. Only the answers that create or rotate a secret show it."""
     _check(call, WRITE)
     check_choice("scheme", request.scheme, SCHEMES)
     if not _NAME.fullmatch(request.name):
@@ -70,14 +70,14 @@ def create_hook(call: Call, request: CreateHook) -> Answer[HookRow]:
     id, secret = f"{PREFIX}{secrets.token_hex(16)}", _secret_of(request.scheme, request) if request.has_secret else ""
     hook = HookRow(id, call.caller.owner, request.name, request.scheme, secret, call.now, None, "[]")
     call.scheduler.store.insert_hook(hook, MOST_HOOKS)
-    return Answer(hook, notes=_notes(call))
+    return Answer(hook_view(call, hook, with_secret=request.has_secret), notes=_notes(call))
 
 
-def hooks(call: Call, base: str | None = None) -> Answer[list[View]]:
+def hooks(call: Call) -> Answer[list[View]]:
     """Return what is shown of the caller's hooks or, for an operator, of those of all owners."""
     check(call.caller.scopes)
     owner, limit = (None, 10 * MOST_HOOKS) if call.caller.operator else (call.caller.owner, MOST_HOOKS)
-    rows, base = call.scheduler.store.hooks(owner, limit), address(call) if base is None else base
+    rows, base = call.scheduler.store.hooks(owner, limit), address(call)
     return Answer([hook_view(call, each, base=base) for each in rows], notes=_notes(call))
 
 
@@ -92,23 +92,21 @@ def find_hook(call: Call, reference: str) -> HookRow:
     return hook
 
 
-def rotate_hook(call: Call, request: ChangeHook) -> Answer[HookRow]:
+def rotate_hook(call: Call, request: ChangeHook) -> Answer[View]:
     """Replace the secret of a hook, or make its first one."""
-    hook = _changeable(call, request, WRITE)
+    _check(call, WRITE)
+    hook = find_hook(call, request.hook)
     secret = _secret_of(hook.scheme, request)
-    return Answer(call.scheduler.store.change_hook(hook.id, lambda each: replace(each, secret=secret)))
+    rotated = call.scheduler.store.change_hook(hook.id, lambda each: replace(each, secret=secret))
+    return Answer(hook_view(call, rotated, with_secret=True))
 
 
 def delete_hook(call: Call, request: ChangeHook) -> Answer[HookRow]:
     """Delete a hook. Events that it reported stay."""
-    hook = _changeable(call, request, DELETE)
+    _check(call, DELETE)
+    hook = find_hook(call, request.hook)
     call.scheduler.store.delete_hook(hook.id)
     return Answer(hook)
-
-
-def _changeable(call: Call, request: ChangeHook, action: str) -> HookRow:
-    _check(call, action)
-    return find_hook(call, request.hook)
 
 
 def _check(call: Call, action: str) -> None:
@@ -184,8 +182,9 @@ def note_deliveries(services: Services, hook: str, notes: Sequence[View]) -> Hoo
     return services.scheduler.store.change_hook(hook, add)
 
 
-def send_test(call: Call, request: ChangeHook) -> Answer[HookRow]:
+def send_test(call: Call, request: ChangeHook) -> Answer[View]:
     """Report the event NAME.test. Schedules that listen to it run."""
-    hook = _changeable(call, request, WRITE)
+    _check(call, WRITE)
+    hook = find_hook(call, request.hook)
     note = {"at": call.now, **accept(call.services, hook, None, f"{hook.name}.test", {"test": True})}
-    return Answer(note_deliveries(call.services, hook.id, [note]))
+    return Answer(hook_view(call, note_deliveries(call.services, hook.id, [note])))

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Annotated, Final, NamedTuple
 
+from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Run
 from duetime.engine.store_interfaces import LogPart
 from duetime.engine.tracebacks import without_frames
 from duetime.engine.value_class import dataclass
 from duetime.service import MOST_SECONDS
-from duetime.service.errors import refuse
 from duetime.service.operations.declaration import Answer, Field, OperationRequest
 from duetime.service.operations.history import ShowRun, may_see_code, show_run
 from duetime.service.operations.waiting import has_ended
@@ -26,7 +26,6 @@ LARGEST_ANSWER: Final = 1024 * 1024
 SHOWN_TO_AGENTS: Final = 4000
 """Characters of the end of a log that an agent is shown."""
 _POSITION: Final = re.compile(r"(\d{1,18})-(\d{1,18})-(\d{1,18})")
-_BEGINNING: Final = (-1, -1, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,23 +85,17 @@ def read_log(call: Call, request: ReadLog) -> Answer[LogAnswer]:
 
 def _position_of(text: str | None) -> tuple[int, int, int]:
     if not text:
-        return _BEGINNING
+        return -1, -1, 0
     match = _POSITION.fullmatch(text)
     if match is None:
-        raise refuse(
-            "invalid", "after: must be `next` of an earlier answer; leave it out to read from the start", "after"
-        )
+        problem = "must be `next` of an earlier answer; leave it out to read from the start"
+        raise InvalidInput(field="after", problem=problem)
     return int(match[1]), int(match[2]), int(match[3])
 
 
 def is_news(answer: Answer[LogAnswer]) -> bool:
     """Return whether somebody who waits for something new has to wait no longer."""
     return bool(answer.value.excerpts) or answer.value.ended
-
-
-def read_on(call: Call, request: ReadLog, answer: Answer[LogAnswer]) -> Answer[LogAnswer]:
-    """Read again after an answer without anything new."""
-    return answer if is_news(answer) else read_log(call, request)
 
 
 def left_out_line(number: int) -> str:

@@ -184,26 +184,18 @@ def stop(call: Call, request: Stop) -> Answer[StoppedRuns]:
     if request.run is not None:
         one = ShowRun(run=request.run)
         run = show_run(call, one).value
-        deadline = _deadline(run, request.after)
+        after = None if request.after is None else duration(request.after, "after")
+        deadline = None if after is None else Instant((run.started or run.due) + after)
         call.scheduler.cancel_run(call.caller, request.run, deadline)
         run = show_run(call, one).value
         stopped = StoppedRuns([run], call.scheduler.schedule_of(call.caller, run))
         if deadline is not None:
-            return Answer(stopped, (), [_later(run, deadline, call.zone), _LISTENING])
+            later = f"is asked to stop at {instant_view(deadline, call.zone)}, unless it ends before."
+            return Answer(stopped, (), [f"Run {run.id} of {masked(run.name)} {later}", _LISTENING])
     else:
         assert request.schedule is not None
         stopped = _stop_all(call, find(call, request.schedule, request.kind))
     return Answer(stopped, (), _sentences(stopped, call.zone))
-
-
-def _later(run: Run, deadline: Instant, zone: str) -> str:
-    return (
-        f"Run {run.id} of {masked(run.name)} is asked to stop at {instant_view(deadline, zone)}, unless it ends before."
-    )
-
-
-def _deadline(run: Run, after: str | None) -> Instant | None:
-    return None if after is None else Instant((run.started or run.due) + duration(after, "after"))
 
 
 def _stop_all(call: Call, schedule: Schedule) -> StoppedRuns:

@@ -4,7 +4,7 @@ created."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Annotated, Any, Final, NamedTuple
 
 from duetime.engine.clock import NEVER, Instant
@@ -24,7 +24,7 @@ from duetime.service.operations.declaration import (
     check_choice,
 )
 from duetime.service.presenters import View, next_instants, preview_view, reads_as, schedule_shape
-from duetime.service.services import Call
+from duetime.service.services import Call, pages_of
 from duetime.service.state_details import DUE, HELD_BY_LIMIT, ORPHANS, WAITING_FOR_AGENT, foremost, run_detail
 from duetime.service.warnings import ScheduleWarning, time_warnings
 from duetime.service.when import TriggerParts, about_option, read_times, ways_in
@@ -139,12 +139,7 @@ def list_schedules(call: Call, request: ListSchedules) -> Answer[Page[Schedule]]
 
 def pages_of_schedules(call: Call, request: ListSchedules) -> Iterator[Page[Schedule]]:
     """Yield the pages of a list, each of which is read when it is needed. Only the first one has the total."""
-    while True:
-        page = list_schedules(call, request).value
-        yield page
-        if page.cursor is None:
-            return
-        request = replace(request, cursor=page.cursor, count_to=0)
+    return pages_of(lambda _, query: list_schedules(call, query).value, call.caller, request)
 
 
 def show(call: Call, request: Show) -> Answer[Schedule]:
@@ -172,9 +167,7 @@ def preview(call: Call, request: PreviewTimes) -> Answer[FiringTimes]:
     when = read_times(request.times, request.trigger, call.zone, call.now)
     zone = when.timezone or call.zone
     try:
-        config = when.config
-        if when.type == "after":
-            config = call.scheduler.with_followed(call.caller, config)
+        config = call.scheduler.with_followed(call.caller, when.type, when.config)
         times = call.scheduler.preview(when.type, config, timezone=zone, count=request.count)
     except Refused as error:
         raise about_option(error, next(iter(ways_in(request.times)), None)) from None

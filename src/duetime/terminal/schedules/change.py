@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from duetime.engine.errors import Refused
 from duetime.service.errors import FAILED, NOT_FINISHED, refuse
-from duetime.service.lookup import is_stored, name_of, short_id
+from duetime.service.lookup import is_stored, name_of
 from duetime.service.operations.change import ACTIONS, REQUESTS, ChangeRequest, change
 from duetime.service.operations.schedules import Show, detail_of, show
 from duetime.service.operations.waiting import has_ended, wait_for_end, waited_for
 from duetime.service.pauses import falls_into_pause, fires_at
 from duetime.service.services import OPERATOR
-from duetime.service.vocabulary import Run, RunStatus, Schedule, ScheduleState, clock_local
-from duetime.service.warnings import ScheduleWarning
+from duetime.service.vocabulary import Run, RunStatus, ScheduleState, clock_local
 from duetime.terminal import output
 from duetime.terminal.context import Application, again, print_done
 from duetime.terminal.declarations import Exit
@@ -25,7 +24,7 @@ from duetime.terminal.schedules.display import find_here, not_found, outcome_tex
 from duetime.terminal.schedules.kind_view import KindView, NamedSchedule
 
 if TYPE_CHECKING:
-    from duetime.service.operations.create import CreateSchedule
+    from duetime.service.operations.create import CreatedSchedule, CreateSchedule
     from duetime.service.operations.declaration import Answer
     from duetime.service.operations.edit import EditedSchedule, EditSchedule
 
@@ -34,38 +33,32 @@ def add_schedule(app: Application, request: CreateSchedule, json_: bool, *, task
     """Create a schedule and print it. If its key was used before, print the existing schedule and say so."""
     from duetime.service.operations.create import create
 
-    (schedule, fresh, limits), warnings, notes = create(app.call, request)
-    facts = {"limits": limits, "created": fresh}
-    _print_schedule(app, "Added" if fresh else "Already exists:", schedule, facts, warnings, notes, json_, tasks)
+    answer = create(app.call, request)
+    fresh = answer.value.fresh
+    print_schedule(app, "Added" if fresh else "Already exists:", answer, json_, tasks, created=fresh)
 
 
 def edit_schedule(app: Application, request: EditSchedule, json_: bool) -> None:
     """Edit a schedule and print it."""
     from duetime.service.operations.edit import edit
 
-    print_edited(app, "Changed", edit(app.call, request), json_)
+    print_schedule(app, "Changed", edit(app.call, request), json_)
 
 
-def print_edited(app: Application, verb: str, answer: Answer[EditedSchedule], json_: bool) -> None:
-    """Print a schedule after an edit, with all of the answer."""
-    edited, warnings, notes = answer
-    _print_schedule(app, verb, edited.schedule, {"limits": edited.limits}, warnings, notes, json_)
-
-
-def _print_schedule(
+def print_schedule(
     app: Application,
     verb: str,
-    schedule: Schedule,
-    facts: dict[str, Any],
-    warnings: Sequence[ScheduleWarning],
-    notes: Sequence[str],
+    answer: Answer[CreatedSchedule] | Answer[EditedSchedule],
     json_: bool,
     tasks: Sequence[str] | None = None,
+    **facts: Any,
 ) -> None:
-    zone, definition = app.call.zone, schedule.definition
-    document = schedule_document(schedule, zone, detail_of(app.call, schedule)) | facts
+    """Print a schedule after it was created or edited, with all of the answer."""
+    written, warnings, notes = answer
+    schedule, zone, definition = written.schedule, app.call.zone, written.schedule.definition
+    document = schedule_document(schedule, zone, detail_of(app.call, schedule)) | {"limits": written.limits} | facts
     document |= {"notes": notes} if notes else {}
-    named = f"{short_id(definition)}  {clean(name_of(definition))}"
+    named = f"{definition.short_id}  {clean(name_of(definition))}"
     lines = [f"{verb} {named}: {clean(document['reads_as'])}"]
     lines += [f"next   {coming(fires_at(schedule), zone, app.clock.now())}", *(f"note   {note}" for note in notes)]
     print_done(app, json_, document, "\n".join(lines), warnings, tasks=tasks)
@@ -77,28 +70,21 @@ def run_schedule(target: NamedSchedule, wait: float, *, force: bool) -> None:
     app, view, id, json_ = target
     schedule = find_here(app, view, id)
     definition = schedule.definition
-    with _named(definition.kind, short_id(definition)):
-        run, warnings, notes = run_now(app.call, RunNow(schedule=schedule, force=force))
-    seen = wait_for_end(app.call, run, wait)
+    with _named(definition.kind, definition.short_id):
+        started = run_now(app.call, RunNow(schedule=schedule, force=force))
+    seen = wait_for_end(app.call, started.value, wait)
     waited = waited_for(app.call, seen)
     document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone), **waited}
-    text = f"Run {run.id} of {clean(name_of(definition))} {run_ending(seen, wait, waited['reason'])}"
-    if seen.status == RunStatus.SKIPPED:
-        notes = [*notes, "Its condition only_if let nothing pass; --force runs it without a check."]
-    print_started(app, seen, document, text, warnings, notes, json_)
+    text = f"Run {seen.id} of {clean(name_of(definition))} {run_ending(seen, wait, waited['reason'])}"
+    is_skipped = seen.status == RunStatus.SKIPPED
+    skipped = ["Its condition only_if let nothing pass; --force runs it without a check."] if is_skipped else []
+    print_started(app, started._replace(value=seen, notes=[*started.notes, *skipped]), document, text, json_)
     exit_after(seen, wait)
 
 
-def print_started(
-    app: Application,
-    run: Run,
-    document: dict[str, Any],
-    text: str,
-    warnings: Sequence[ScheduleWarning],
-    notes: Sequence[str],
-    json_: bool,
-) -> None:
+def print_started(app: Application, started: Answer[Run], document: dict[str, Any], text: str, json_: bool) -> None:
     """Print a run that was started, with the reasons why it might not begin unless it has ended already."""
+    run, warnings, notes = started
     if notes:
         document["note"], text = " ".join(notes), "\n".join([text, *(f"note   {note}" for note in notes)])
     print_done(app, json_, document, text, [] if has_ended(run) else warnings)
@@ -164,7 +150,7 @@ def change_one(target: NamedSchedule, action: str, *, yes: bool = True, **option
         raise
     verb = ACTIONS[request.action].capitalize()
     definition, progress = changed.schedule
-    short = short_id(definition)
+    short = definition.short_id
     verb = _ALREADY.get(request.action, verb) if changed.already else verb
     text = f"{verb} {short}  {clean(name_of(definition))}"
     ended = "".join(f"\nnote   {clean(each)}" for each in (changed.followers, changed.declared) if each)
@@ -196,7 +182,7 @@ def _name_in_question(app: Application, view: KindView, reference: str) -> str:
         definition = show(app.call, Show(schedule=reference, kind=view.kind)).value.definition
     except Refused:
         return reference
-    return f"{short_id(definition)}  {name_of(definition)}"
+    return f"{definition.short_id}  {name_of(definition)}"
 
 
 @contextmanager

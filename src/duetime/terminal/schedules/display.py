@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.model import ScheduleId
 from duetime.engine.policy.options import policy_from_json
 from duetime.service.errors import refuse
-from duetime.service.lookup import short_id
 from duetime.service.operations.history import earlier_attempts, gate_views, next_attempt
 from duetime.service.operations.schedules import ListSchedules, Show, detail_of, list_schedules, show
 from duetime.service.policy_words import policy_facts
@@ -36,7 +36,7 @@ def find_here(app: Application, view: KindView, text: str, *, deleted: bool = Fa
 def short_of(app: Application, id: str) -> str:
     """Return the short id of a schedule, or the id itself for one that is not in this store."""
     try:
-        return short_id(show(app.call, Show(schedule=id, deleted=True)).value.definition)
+        return show(app.call, Show(schedule=id, deleted=True)).value.definition.short_id
     except Refused:
         return id
 
@@ -58,6 +58,9 @@ def not_found(app: Application, view: KindView, text: str, error: Refused) -> Du
     request = ListSchedules(owner=OPERATOR.owner, kind=view.kind, status="living", limit=_COMPARED, count_to=0)
     names = [each.definition.name[:60] for each in list_schedules(app.call, request).value.items]
     similar = did_you_mean(name, names)
+    with suppress(Refused):  # the number of a short id is right, and only the letter of its kind is wrong
+        if text[:1].isalpha() and text[1:].isdecimal():
+            similar = f"; did you mean {show(app.call, Show(schedule=text[1:])).value.definition.short_id}?"
     where = again(app, *filter(None, (view.command, "list")))
     message = f"there is no {view.noun} {name!r}{similar or ';'} list them: {where}"
     other = error.details.get("found")
@@ -99,7 +102,7 @@ def print_schedules(
 def _row(kind_view: KindView, item: Schedule, zone: str, now: Instant, detail: str | None) -> list[object]:
     view, progress = schedule_document(item, zone), item.progress
     return [
-        short_id(item.definition),
+        item.definition.short_id,
         output.status_text(_status_words(item, detail).word),
         ahead(next_of(progress), now),
         *kind_view.cells(item.definition, view["payload"] or {}),
@@ -120,7 +123,7 @@ def schedule_facts(app: Application, schedule: Schedule) -> list[tuple[str, obje
     more = f"{' ' if words.word == 'waiting' else ', '}{words.more}" if words.more else ""
     state = output.status_text(words.word, f"{more}: {progress.note}" if progress.note else more)
     return [
-        (definition.kind, f"{definition.name}  ({short_id(definition)})"),
+        (definition.kind, f"{definition.name}  ({definition.short_id})"),
         *([("id", definition.public_id)] if definition.public_id != str(definition.id) else []),
         ("status", state),
         *view_of(app.services.specs.get(definition.kind)).facts(definition, view["payload"] or {}),

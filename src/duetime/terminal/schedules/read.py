@@ -56,10 +56,9 @@ def _nothing(app: Application, view: KindView, request: ListSchedules) -> str:
         return f"There are no {view.plural} {f'with the status {clean(status)}' if status else 'yet'}."
     if request.kind or status or request.text or request.subject:
         return "No schedules match."
-    counts = (
+    ended, cancelled = (
         read_schedules(app.call, ListSchedules(status=each, limit=1)).value.total for each in ("over", "cancelled")
     )
-    ended, cancelled = counts
     named = f"{ended:,} have ended ({program('list', '--all')})"
     if ended == cancelled:
         named = f"{ended:,} are cancelled ({program('list', '--status', 'cancelled')})"

@@ -4,8 +4,8 @@ kinds have. A kind without commands of its own gets them with texts that suit an
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -19,13 +19,7 @@ from duetime.terminal.declarations import CommandSet, Function, argument, bundle
 from duetime.terminal.errors import name_fields
 from duetime.terminal.schedules.commands import Id, kind_commands
 from duetime.terminal.schedules.kind_view import KindView, view_of
-from duetime.terminal.schedules.options import (
-    EditCommandOptions,
-    Key,
-    Name,
-    PolicyCommandOptions,
-    TriggerOptions,
-)
+from duetime.terminal.schedules.options import EditCommandOptions, Key, Name, PolicyCommandOptions, TriggerOptions
 
 if TYPE_CHECKING:
     from duetime.service.operations.create import CreateSchedule
@@ -58,11 +52,9 @@ class PayloadOptions:
         the schedule to edit."""
         return fields
 
-    @contextmanager
-    def opened(self, db: str | None, *, adds: bool) -> Iterator[Application]:
+    def opened(self, db: str | None, *, adds: bool) -> AbstractContextManager[Application]:
         """Open the application for one command."""
-        with opened(db, making=adds) as app:
-            yield app
+        return opened(db, making=adds)
 
     def add(self, app: Application, request: CreateSchedule, json_: bool) -> None:
         """Create the schedule and print it."""
