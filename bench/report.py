@@ -133,6 +133,7 @@ def _figure(entry: dict[str, Any]) -> Figure:
 
 def write_page(folder: Path, lines: Sequence[Line], about: dict[str, Any]) -> None:
     """Write the page, its plot and its figures into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / DATA, lines, about)
     (folder / PLOT).write_text(plot(lines), encoding="utf-8")
     (folder / PAGE).write_text(_page(lines, about), encoding="utf-8")
