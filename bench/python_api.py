@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -43,14 +44,21 @@ def measure_python_api(url: str, jobs: int) -> dict[str, Any]:
 
 
 def main(url: str, jobs: str) -> None:
+    """Run a worker until all jobs are recorded, in a process that does nothing else, as a peer's consumer."""
     duetime = Duetime(url)
     began = time.perf_counter()
-    with duetime:
-        while len(_executed) < int(jobs):
-            time.sleep(0.005)
-        while duetime.history(limit=1, status="live"):
-            time.sleep(0.005)
-        print(json.dumps(time.perf_counter() - began))
+    threading.Thread(target=_stop_at_the_end, args=(duetime, int(jobs), began), daemon=True).start()
+    duetime.run_forever()
+    duetime.close()
+
+
+def _stop_at_the_end(duetime: Duetime, jobs: int, began: float) -> None:
+    while len(_executed) < jobs:
+        time.sleep(0.005)
+    while duetime.history(limit=1, status="live"):
+        time.sleep(0.005)
+    print(json.dumps(time.perf_counter() - began), flush=True)
+    duetime.stop()
 
 
 if __name__ == "__main__":

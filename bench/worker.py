@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import import_module
 from typing import Any
 
 from bench.scene import Tasks, open_app
@@ -74,31 +75,33 @@ def main(url: str, threads: int, due: int | None) -> None:
     tasks = Tasks()
     app = open_app(url, tasks.registry(), threads)
     engine = app.engine()
-    _relax_collector()
-    print("ready", flush=True)
-    sys.stdin.readline()
-    began = time.monotonic()
-    engine.start()
-    if due is None:
-        print("started", flush=True)
-        sys.stdin.read()
-    else:
-        while not _idle(app, engine, Instant(due)):
-            assert engine.failure is None, engine.failure
-            time.sleep(0.005)
-    ended = time.monotonic()
-    assert engine.stop() == 0
+    with _relaxed_collector():
+        print("ready", flush=True)
+        sys.stdin.readline()
+        began = time.monotonic()
+        engine.start()
+        if due is None:
+            print("started", flush=True)
+            sys.stdin.read()
+        else:
+            while not _idle(app, engine, Instant(due)):
+                assert engine.failure is None, engine.failure
+                time.sleep(0.005)
+        ended = time.monotonic()
+        assert engine.stop() == 0
     app.close()
     print(json.dumps({"began": began, "ended": ended, "late": tasks.late}), flush=True)
 
 
-def _relax_collector() -> None:
-    """Do as the command `duetime worker` does; an older checkout that is measured does not."""
+def _relaxed_collector() -> AbstractContextManager[None]:
+    """Do as the command `duetime worker` of the measured checkout does, which may be an older one."""
     try:
-        from duetime.cli.serve.worker import relax_collector
+        from duetime.processes.memory import relaxed_collector
     except ImportError:
-        return
-    relax_collector()
+        command = import_module("duetime.cli.serve.worker")
+        getattr(command, "relax_collector", lambda: None)()
+        return nullcontext()
+    return relaxed_collector()
 
 
 def _idle(app: App, engine: Engine, due: Instant) -> bool:

@@ -14,9 +14,9 @@ import tracemalloc
 from pathlib import Path
 
 from duetime.app import build
-from duetime.cli.serve.worker import relax_collector
 from duetime.engine.worker import threads
 from duetime.kinds.jobs.registry import Registry
+from duetime.processes.memory import relaxed_collector
 from duetime.settings import Settings
 
 RESULT = "a result of some length, as work has it " * 5
@@ -37,19 +37,19 @@ def main(url: str, stored_bytes: int, trace: bool) -> None:
     settings = Settings(db=url, timezone="UTC", threads=8, max_schedules=10_000_000, max_stored_bytes=stored_bytes)
     app = build(settings, registry=registry)
     engine = app.engine()
-    relax_collector()
-    engine.start()
-    if trace:
-        tracemalloc.start()
-    before = None
-    for _ in sys.stdin:
-        gc.collect()
-        print(json.dumps({"memory": resident(), "failure": str(engine.failure or "")}), flush=True)
+    with relaxed_collector():
+        engine.start()
         if trace:
-            now = tracemalloc.take_snapshot()
-            if before is not None:
-                print(*now.compare_to(before, "lineno")[:15], sep="\n", file=sys.stderr, flush=True)
-            before = now
+            tracemalloc.start()
+        before = None
+        for _ in sys.stdin:
+            gc.collect()
+            print(json.dumps({"memory": resident(), "failure": str(engine.failure or "")}), flush=True)
+            if trace:
+                now = tracemalloc.take_snapshot()
+                if before is not None:
+                    print(*now.compare_to(before, "lineno")[:15], sep="\n", file=sys.stderr, flush=True)
+                before = now
     engine.stop()
     app.close()
 

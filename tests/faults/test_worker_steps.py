@@ -273,7 +273,7 @@ def test_what_stalls_is_left_to_others_and_not_claimed_back(store: RealStore) ->
     invariants(store)
 
 
-# -- what a worker that starts knows of its work ------------------------------------------------------------------------
+# -- what a worker that starts knows of its work ----------------------------------------------------------------------
 
 
 def test_a_worker_that_starts_beside_a_backlog_soon_claims_much(store: RealStore) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +12,10 @@ from playwright.sync_api import Browser, Page
 from starlette.testclient import TestClient
 
 from duetime.app import build, sign_in_link, web
-from duetime.cli.serve.worker import relax_collector
 from duetime.engine.clock import HOUR
 from duetime.engine.model import LEASE
 from duetime.http.server import HttpServer, listen, url_of
+from duetime.processes.memory import relaxed_collector
 from duetime.security.tokens import Tokens
 from duetime.settings import Settings
 from duetime.stores.sqlite.store import SqliteStore
@@ -94,9 +93,7 @@ def dashboard(folder: Path, count: int) -> Iterator[Dashboard]:
     tokens = tokens_with(app.store, folder / f"{count}.auth", app.clock)
     headers = {"Authorization": f"Bearer {tokens.issue(OWNER, HOUR)}", "Accept-Encoding": "gzip"}
     asgi = web(app, tokens)
-    usual = gc.get_threshold()
-    relax_collector()  # as `duetime serve` does
-    with listen("127.0.0.1", 0) as bound:
+    with relaxed_collector(), listen("127.0.0.1", 0) as bound:  # as `duetime serve` does
         server = HttpServer(asgi, bound)
         server.start()
         try:
@@ -104,5 +101,3 @@ def dashboard(folder: Path, count: int) -> Iterator[Dashboard]:
         finally:
             server.stop()
             app.close()
-            gc.unfreeze()
-            gc.set_threshold(*usual)

@@ -8,6 +8,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -20,6 +21,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.engine.scheduler import Scheduler
 from duetime.kinds.jobs.registry import Registry
+from duetime.processes.memory import relaxed_collector
 from duetime.service.errors import refuse
 from duetime.service.operations.create import CreatedSchedule, CreateSchedule, create
 from duetime.service.operations.declaration import Answer
@@ -111,13 +113,17 @@ class Base(Blocking):
         self.app.close()
 
     def run_forever(self) -> None:
-        """Run the worker until Ctrl-C, SIGTERM, or a call of `stop` in another thread. Raise the error if it fails."""
+        """Run the worker until Ctrl-C, SIGTERM, or a call of `stop` in another thread. Raise the error if it fails.
+
+        In the main thread, this makes the process one of a worker: its garbage collector runs less often meanwhile.
+        """
         pause, main = threading.Event(), threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGTERM, _interrupt) if main else None
         try:
-            self.start()
-            while (engine := self._engine) is not None and engine.failure is None:
-                pause.wait(SECONDS_BETWEEN_CHECKS)
+            with relaxed_collector() if main else nullcontext():
+                self.start()
+                while (engine := self._engine) is not None and engine.failure is None:
+                    pause.wait(SECONDS_BETWEEN_CHECKS)
         except KeyboardInterrupt:
             engine = None
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import threading
@@ -17,7 +16,7 @@ from duetime.cli.serve.demo import DB, LOG, SAMPLES, create_samples, demo_settin
 from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, log_to
 from duetime.engine.clock import SECOND
 from duetime.engine.errors import StoreUnavailable
-from duetime.processes.memory import limit_arenas
+from duetime.processes.memory import limit_arenas, relaxed_collector
 from duetime.service.distribution import version
 from duetime.service.errors import FAILED, INTERRUPTED, OK
 from duetime.service.masking import without_password
@@ -178,14 +177,6 @@ def build_when_reachable(settings: Settings, *, wait: bool) -> App:
         threading.Event().wait(_RETRY)
 
 
-def relax_collector() -> None:
-    """Run the garbage collector less often: a busy worker creates a million tuples a second, and none is in a cycle.
-    Only the process of a worker does this; a library leaves the collector to its host."""
-    gc.collect()
-    gc.freeze()  # imported modules stay in memory anyway
-    gc.set_threshold(50_000, 20, 50)
-
-
 def work_until_stopped(
     app: App,
     options: WorkerCommandOptions,
@@ -193,13 +184,12 @@ def work_until_stopped(
     introduce: Callable[[], None] = lambda: None,
 ) -> int:
     """Run a worker, and the HTTP server if there is one, until a signal or a failure. Return the exit code."""
-    relax_collector()
     limit_arenas()
     button = StopButton()
     engine = app.engine()
     engine.on_failure = button.stop.set
     stream = None
-    with button.installed(), ExitStack() as ending:
+    with relaxed_collector(), button.installed(), ExitStack() as ending:
         try:
             if http is not None:  # so that whoever learns of the server finds a worker
                 engine.start()
