@@ -27,6 +27,7 @@ STORES = {
     "http": "postgres",
     "kinds": "postgres",
     "net": "postgres",
+    "perf": "postgres",
     "service": "postgres",
     "stores": "memory",
 }
