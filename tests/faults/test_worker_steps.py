@@ -273,48 +273,6 @@ def test_what_stalls_is_left_to_others_and_not_claimed_back(store: RealStore) ->
     invariants(store)
 
 
-# -- what a worker that starts knows of its work ----------------------------------------------------------------------
-
-
-def test_a_worker_that_starts_beside_a_backlog_soon_claims_much(store: RealStore) -> None:
-    worker, line = worker_on(store, 12)
-    create(store, *due(200))
-    worker.record_and_claim()
-    assert len(line.items) == 12  # nothing is known yet
-    finish(worker, line, 12)
-    worker.record_and_claim()
-    assert len(line.items) == 188
-
-
-def test_the_first_runs_to_end_say_little_while_others_have_not_ended(store: RealStore) -> None:
-    worker, line = worker_on(store, 12)
-    create(store, *due(200))
-    worker.record_and_claim()
-    finish(worker, line, 11)  # the twelfth may take long, and so may all that follow
-    worker.record_and_claim()
-    assert len(line.items) == 13  # one for each idle thread, one ahead, and the one that has not ended
-
-
-def test_a_few_runs_say_little(store: RealStore) -> None:
-    worker, line = worker_on(store, 3)
-    create(store, *due(200))
-    worker.record_and_claim()
-    finish(worker, line, 3)
-    worker.record_and_claim()
-    assert len(line.items) == 3
-
-
-def test_after_work_that_stalled_runs_prove_fast_anew(store: RealStore) -> None:
-    worker, line = worker_on(store, 12)
-    create(store, *due(100))
-    worker.pace.presume_slow()
-    worker.record_and_claim()
-    finish(worker, line, 12)
-    worker.pace.presume_slow()
-    worker.record_and_claim()
-    assert len(line.items) == 12
-
-
 # -- when to look again ----------------------------------------------------------------------------------------------
 
 

@@ -22,13 +22,6 @@ LEAST_AHEAD = 64
 SLOW_SECONDS = 1.0
 """Seconds that a run is assumed to take before anything is known; longer runs count as this long."""
 
-WEIGHT_OF_LATEST = 0.05
-"""Weight of the latest run in the average duration."""
-
-MIN_RUNS = 10
-"""Number of runs that replace the assumption, if all that were claimed have ended. While some have not, those that have
-are the shortest ones and say little about the rest."""
-
 
 class Pace:
     """The average duration of recent runs, and the rate at which outcomes are recorded."""
@@ -38,37 +31,23 @@ class Pace:
         runs."""
         self._clock, self._ahead, self._most_ahead = clock, ahead, most_ahead
         self.seconds = SLOW_SECONDS
-        """The average duration of a run."""
-        self._ended = 0
-        """Runs in that average since runs were last assumed to be slow."""
-        self._is_assumed = True
-        """True while that average still contains the assumption."""
+        """The average duration of a run, weighting the latest one with a twentieth."""
         self.recorded = 0
         """Outcomes that were recorded since the start."""
         self._counted = (clock.monotonic(), 0)
         self._sustained = most_ahead
 
     def took(self, seconds: float) -> None:
-        self.seconds += (min(SLOW_SECONDS, seconds) - self.seconds) * WEIGHT_OF_LATEST
-        self._ended += 1
+        self.seconds += (min(SLOW_SECONDS, seconds) - self.seconds) * 0.05
 
     def presume_slow(self) -> None:
         """Count runs as slow until they prove faster."""
-        self.seconds, self._ended, self._is_assumed = SLOW_SECONDS, 0, True
+        self.seconds = SLOW_SECONDS
 
     def runs_ahead(self, threads: int, held: int) -> int:
         """Return how many runs may be claimed beyond one per thread, while `held` runs are claimed and not finished."""
-        if not held and self._is_assumed and self._ended >= MIN_RUNS:
-            self._drop_assumption()
         ending_soon = int(threads * self._ahead / max(self.seconds, 1e-6))
         return min(self._most_ahead, ending_soon, self._recorded_in_time(held))
-
-    def _drop_assumption(self) -> None:
-        """Take the assumed duration out of the average, so that a worker that starts beside a backlog soon claims as
-        much as it can carry out."""
-        weight = (1 - WEIGHT_OF_LATEST) ** self._ended
-        self.seconds = max(0.0, self.seconds - weight * SLOW_SECONDS) / (1 - weight)
-        self._is_assumed = False
 
     def _recorded_in_time(self, held: int) -> int:
         """Return how many runs are recorded within `SUSTAINED_SECONDS` at the current rate, or the maximum if
