@@ -10,10 +10,11 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from duetime.cli import command_named, is_earlier_name
 from duetime.engine.errors import DuetimeError
+from duetime.engine.value_class import NamedTuple
 from duetime.service.errors import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, error_class
 from duetime.terminal import output
 from duetime.terminal.completion import COMPLETION

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, NewType, Protocol
+from typing import NewType, Protocol
+
+from duetime.engine.value_class import NamedTuple
 
 Instant = NewType("Instant", int)
 """Microseconds since 1970-01-01T00:00:00Z: exact, ordered, and the same in every store."""

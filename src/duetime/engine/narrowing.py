@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from operator import eq, le
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from duetime.engine.clock import DAY, Instant
 from duetime.engine.encoding import json_object
@@ -20,6 +20,7 @@ from duetime.engine.policy.options import RULES, CatchUp, Overlap, Policy, polic
 from duetime.engine.triggers import ChangingTrigger, OnceTrigger, Trigger
 from duetime.engine.triggers.build import readable
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
+from duetime.engine.value_class import NamedTuple
 
 Narrower: TypeAlias = Callable[[Any, Any], Any]
 """Returns whether a new value is at most as wide as the stored one; None is a value that is not set."""

@@ -14,13 +14,13 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 from duetime.engine.encoding import shorten_error
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Skipped, Waiting
 from duetime.engine.tracebacks import stored_traceback, traceback_of
-from duetime.engine.value_class import pattern
+from duetime.engine.value_class import NamedTuple, pattern
 
 MASK: Final = "***"
 MIN_SECRET_LENGTH: Final = 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from duetime.engine.actor import text_of
 from duetime.engine.clock import SECOND, Instant
@@ -26,7 +26,7 @@ from duetime.engine.rule_edits import beginning, check_end, from_then_on, move_o
 from duetime.engine.times.zones import past_problem
 from duetime.engine.triggers import CronTrigger, Trigger, trigger_to_json
 from duetime.engine.triggers.build import readable
-from duetime.engine.value_class import dataclass
+from duetime.engine.value_class import NamedTuple, dataclass
 
 __all__ = ["Changes", "Drafter", "NewSchedule"]
 

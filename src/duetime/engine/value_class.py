@@ -48,6 +48,7 @@ else:
             for name, method in shared.items():
                 if name not in own:
                     setattr(cls, name, method)
+            cls.__doc__ = cls.__doc__ or cls.__name__  # else the standard one parses a signature, for a millisecond
             cls = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
             if init and "__init__" not in own:
                 cls.__init__ = _compile_init(cls)

@@ -7,12 +7,13 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from duetime.engine.clock import SystemClock
 from duetime.engine.model import RunStatus
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.policy.rows import RunEvent
+from duetime.engine.value_class import NamedTuple
 
 if TYPE_CHECKING:
     from duetime.net.client import Http

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from duetime.engine.errors import (
     Conflict,
@@ -22,6 +22,7 @@ from duetime.engine.errors import (
     WorkerGone,
 )
 from duetime.engine.scopes import WRITE, OutOfScope, check
+from duetime.engine.value_class import NamedTuple
 
 if TYPE_CHECKING:
     from duetime.engine.kind import Caller

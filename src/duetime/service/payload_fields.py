@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection, Container, Mapping
 from functools import cache, reduce
 from operator import or_
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from duetime.engine.errors import InvalidInput
+from duetime.engine.value_class import NamedTuple
 from duetime.service.json_types import JsonType, json_type_of
 
 Check: TypeAlias = Callable[[str, Any], Any]

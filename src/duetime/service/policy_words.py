@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from duetime.engine.clock import MINUTE, SECOND
+from duetime.engine.value_class import NamedTuple
 from duetime.service.options import PolicyOption, policy_options
 from duetime.service.presenters import View
 from duetime.service.text import span

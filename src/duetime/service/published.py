@@ -13,10 +13,11 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times.zones import known_zone
+from duetime.engine.value_class import NamedTuple
 from duetime.settings import Settings
 
 DIFFER, CHANGED = "settings_differ", "settings_changed"

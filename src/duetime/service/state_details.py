@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final, NamedTuple
+from typing import Final
 
 from duetime.engine.model import Run, RunStatus, executor_of, is_held_back, names_limit
+from duetime.engine.value_class import NamedTuple
 
 DUE: Final = "due"
 WAITING_FOR_AGENT: Final = "waiting_for_agent"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, NEVER, SECOND, Instant
 from duetime.engine.encoding import UNSAFE, clean, clean_text
-from duetime.engine.value_class import pattern
+from duetime.engine.value_class import NamedTuple, pattern
 
 __all__ = ["UNSAFE", "clean", "clean_text"]  # for interfaces
 

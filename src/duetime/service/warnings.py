@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+from duetime.engine.value_class import NamedTuple
 
 LONGEST: Final = 120
 DELIVERY_PREFIX: Final = "deliver_to: "

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
@@ -16,7 +16,7 @@ from duetime.engine.times import LONGEST_DURATION, read_duration, read_time
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.build import UNITS, unknown_type
 from duetime.engine.triggers.cron import INVALID, cron_fault
-from duetime.engine.value_class import pattern
+from duetime.engine.value_class import NamedTuple, pattern
 from duetime.service.errors import reword
 from duetime.service.options import IN_SECONDS, TIME_LIMITS, Duration, option_name
 

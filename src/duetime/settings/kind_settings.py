@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import NamedTuple
 
 from duetime.engine.errors import InvalidInput
+from duetime.engine.value_class import NamedTuple
 from duetime.settings.model import Settings
 
 _KINDS = "duetime.kinds"

@@ -7,7 +7,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import Conflict, NotFound, Refused, WorkerGone
@@ -38,6 +38,7 @@ from duetime.engine.policy.record import Excuses, Finished, plan_rescue
 from duetime.engine.policy.rows import Completion, Draft, NewRows, RunEvent, Writes
 from duetime.engine.store import Beat, ClaimRequest, Creation, Planned, RecordedAndClaimed, RunObserver, Store
 from duetime.engine.triggers.step_budget import within_transaction
+from duetime.engine.value_class import NamedTuple
 from duetime.stores.byte_limits import add_bytes, add_bytes_of
 from duetime.stores.create import CreateRequest, NotAtOnce, add_living, add_revived, has_nul, join_requests, refuse_nul
 from duetime.stores.events import EventsMixin

@@ -16,13 +16,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 from operator import contains
-from typing import Final, NamedTuple
+from typing import Final
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Definition, Schedule, ScheduleState
 from duetime.engine.policy.bulk import KEY, MANY, OWNER, Column, drafts_in_columns, is_common
 from duetime.engine.policy.rows import Draft, Writes, quota_reached
+from duetime.engine.value_class import NamedTuple
 from duetime.stores.transaction import Transaction
 
 MAX_BOUND_AGE: Final = MINUTE

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.model import ENDED, Definition, Followed, ScheduleId
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.decision import followed_by
 from duetime.engine.policy.rows import Draft
+from duetime.engine.value_class import NamedTuple
 
 
 class Batch(NamedTuple):

@@ -4,7 +4,7 @@ the same way."""
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
@@ -39,7 +39,7 @@ from duetime.engine.policy.rows import (
     trigger_entry,
 )
 from duetime.engine.triggers.build import readable
-from duetime.engine.value_class import pattern
+from duetime.engine.value_class import NamedTuple, pattern
 
 # Bound once: an enum lookup costs as much as a call, and every run ends here.
 _COMPLETED, _WAITING, _PAUSED = RunStatus.COMPLETED, RunStatus.WAITING, ScheduleState.PAUSED

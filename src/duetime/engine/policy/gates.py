@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from duetime.engine.clock import Instant
 from duetime.engine.model import Cause, Definition, Run, RunStatus, ScheduleId
@@ -20,6 +20,7 @@ from duetime.engine.policy.finish import HeldRun, Reader, discount, end_run, rep
 from duetime.engine.policy.follow_ups import result_text
 from duetime.engine.policy.options import Policy, Untaken, policy_for_ending
 from duetime.engine.policy.rows import Extension, MemoryWrite, RunColumn, StoredMemory, Writes
+from duetime.engine.value_class import NamedTuple
 
 MOST_REMEMBERED: Final = 16 * 1024
 """Maximum bytes that the gate of a schedule remembers, and also of the result that it gives to a run."""

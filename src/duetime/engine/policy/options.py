@@ -9,13 +9,13 @@ from enum import StrEnum
 from functools import lru_cache
 from itertools import compress
 from operator import attrgetter, ne
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND
 from duetime.engine.encoding import is_text, json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.text_cache import text_cache
-from duetime.engine.value_class import dataclass, pattern
+from duetime.engine.value_class import NamedTuple, dataclass, pattern
 
 # Topics: the name under which a message is filed, and to which its receiver subscribes.
 

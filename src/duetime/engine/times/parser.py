@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
 from duetime.engine.clock import DAY, SECOND, Instant, datetime_of, instant_of
 from duetime.engine.errors import UnreadableTime
@@ -26,7 +26,7 @@ from duetime.engine.times.grammar import (
 )
 from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, WallClock, wall_clock
 from duetime.engine.times.zones import format_local, known_zone
-from duetime.engine.value_class import pattern
+from duetime.engine.value_class import NamedTuple, pattern
 
 NOON: Final = 12 * 3600
 _EPOCH_DAY = date(1970, 1, 1)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Any, Final, TypedDict
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import InvalidInput, InvalidTrigger, UnreadableTime
@@ -21,6 +21,7 @@ from duetime.engine.triggers.cron import CronTrigger, Dst, malformed
 from duetime.engine.triggers.interval import DayIntervalTrigger, IntervalTrigger, WindowTrigger, weekdays_of, window_of
 from duetime.engine.triggers.rrule import RRuleTrigger, local_from
 from duetime.engine.triggers.rrule_parser import WEEKLY, normal_rule, rule_fields
+from duetime.engine.value_class import NamedTuple
 
 
 class Common(TypedDict):

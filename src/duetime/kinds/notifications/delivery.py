@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, NamedTuple
+from typing import Any
 
 from duetime.engine.clock import MINUTE
 from duetime.engine.model import LOCAL, is_open_to
@@ -14,7 +14,7 @@ from duetime.engine.outcome import Completed, Outcome, Returned
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.options import ALERTS, is_topic
 from duetime.engine.policy.rows import OwnerMessage
-from duetime.engine.value_class import dataclass
+from duetime.engine.value_class import NamedTuple, dataclass
 from duetime.settings import Settings
 from duetime.settings.sections import INBOX
 from duetime.settings.sections import LOCAL as LOCAL_BACKEND

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
@@ -12,6 +12,7 @@ from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.triggers import CronTrigger, Trigger
 from duetime.engine.triggers.build import readable
 from duetime.engine.validation import NewSchedule
+from duetime.engine.value_class import NamedTuple
 from duetime.kinds.notifications.result import Result
 from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.service.when import When

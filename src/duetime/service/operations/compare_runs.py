@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from duetime.engine.clock import SECOND
 from duetime.engine.model import Run, RunStatus
 from duetime.engine.store import RunQuery
-from duetime.engine.value_class import pattern
+from duetime.engine.value_class import NamedTuple, pattern
 from duetime.service.services import Call
 
 COMPARED: Final = 20

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 from duetime.engine.clock import NEVER, Instant
 from duetime.engine.errors import Refused
 from duetime.engine.model import Progress, Schedule, ScheduleId, ScheduleState, names_limit
 from duetime.engine.policy.decision import followed_by
 from duetime.engine.store import EVERY_ONE, Page, RunQuery, ScheduleQuery
-from duetime.engine.value_class import dataclass
+from duetime.engine.value_class import NamedTuple, dataclass
 from duetime.service.lookup import find
 from duetime.service.operations.declaration import (
     Answer,

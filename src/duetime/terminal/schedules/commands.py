@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
+from duetime.engine.value_class import NamedTuple
 from duetime.service import MOST_SECONDS
 from duetime.terminal.completion import IDS, STATUSES
 from duetime.terminal.context import Cursor, Db, Json, Limit, opened
