@@ -6,7 +6,6 @@ build the MCP server, the tokens and the HTTP application.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from duetime.engine.clock import DAY, SECOND, Clock, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnusable
 from duetime.engine.kind import LOCAL, Kind
+from duetime.engine.lazy_logger import lazy_logger
 from duetime.engine.limits import Limits
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.redaction import remember_secrets, without_password
@@ -32,7 +32,7 @@ from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.security.redaction import secrets_of
 from duetime.service.distribution import version
 from duetime.service.errors import refuse
-from duetime.service.kind_spec import BuildContext, KindSpec, load
+from duetime.service.kind_spec import BuildContext, KindSpec, known_specs, load
 from duetime.service.published import SERVER_IS_OLDER, differences, publication, read_publication, without_address
 from duetime.service.services import OPERATOR, Services, operator_call, process_name
 from duetime.service.tokens import load_tokens, runs_under_way
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 # The app: its components, and the functions that create them.
 
-log = logging.getLogger("duetime.delivery")
+log = lazy_logger("duetime.delivery")
 _MOST_PUBLISHED = 200
 """Number of tasks beyond which a worker publishes none, because other processes read its row every second."""
 
@@ -75,7 +75,8 @@ class App:
     @property
     def services(self) -> Services:
         """The operations that the interfaces use."""
-        return Services(self.scheduler)
+        local = [name for name, spec in known_specs().items() if not spec.may_be_outside(self.settings)]
+        return Services(self.scheduler, local)
 
     @property
     def call(self) -> Call:

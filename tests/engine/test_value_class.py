@@ -1,4 +1,4 @@
-"""Frozen classes that are cheap to make behave as the standard ones do."""
+"""Classes of values that are cheap to make behave as the standard ones do."""
 
 from __future__ import annotations
 
@@ -71,6 +71,14 @@ class Empty:
     pass
 
 
+@dataclass(slots=True)
+class Changing:
+    """What may be set; one of its names is that of another one with a word before it."""
+
+    runs: list[str] = field(default_factory=list)
+    new_runs: list[str] = field(default_factory=list)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Standard:
     """A point."""
@@ -96,6 +104,8 @@ def test_it_is_what_the_standard_one_is() -> None:
     assert list(inspect.signature(Point).parameters) == list(inspect.signature(Standard).parameters)
     assert [each.name for each in dataclasses.fields(Point)] == [each.name for each in dataclasses.fields(Standard)]
     assert Point.__match_args__ == Standard.__match_args__
+    assert [(each.name, each.type) for each in dataclasses.fields(Named)][:2] == [("x", "int"), ("y", "int")]
+    assert Named.__annotations__ == {"name": "str"}
     assert dataclasses.asdict(Point(1)) == dataclasses.asdict(Standard(1))
 
 
@@ -127,6 +137,16 @@ def test_nothing_can_be_set_or_deleted() -> None:
     with pytest.raises(FrozenInstanceError, match="cannot delete field 'x'"):
         del point.x
     assert not hasattr(point, "__dict__")
+
+
+def test_a_class_that_is_not_frozen_can_be_set_and_has_no_hash() -> None:
+    changing = Changing()
+    changing.runs = ["a"]
+    assert (
+        changing == Changing(["a"]) and changing.new_runs == [] and repr(Changing()) == "Changing(runs=[], new_runs=[])"
+    )
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(changing)
 
 
 def test_arguments_are_checked() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, Protocol
@@ -18,7 +17,7 @@ from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.gates import GateGift
 from duetime.engine.policy.options import Policy, policy_from_json
 from duetime.engine.scopes import Scopes, lacking
-from duetime.engine.value_class import NamedTuple
+from duetime.engine.value_class import NamedTuple, dataclass
 from duetime.engine.worker.lease import Lease
 
 

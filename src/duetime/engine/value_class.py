@@ -1,5 +1,5 @@
-"""`dataclass`, as the standard one, for values that do not change, at a quarter of its cost at import, `NamedTuple`
-at a third of it, and `pattern`, a regular expression, for nothing.
+"""`dataclass`, as the standard one, at a quarter of its cost at import, `NamedTuple` at a third of it, and `pattern`, a
+regular expression, for nothing.
 
 The standard dataclass compiles six methods for each class, and a hundred classes are a twentieth of the time until a
 server's first answer. Here only `__init__` is compiled; the other methods are shared by all classes. The standard
@@ -38,20 +38,28 @@ else:
     class NamedTuple(metaclass=_NamedTupleType):
         """A tuple whose parts have names. A generic one needs the standard class."""
 
-    def dataclass(cls=None, /, *, frozen, slots=False, kw_only=False, init=True, repr=True, eq=True):
-        """Make a frozen class of the annotated attributes. `InitVar`, `order` and a base without `frozen` are not
-        supported."""
+    def dataclass(cls=None, /, *, frozen=False, slots=False, kw_only=False, init=True, repr=True, eq=True):
+        """Make a class of the annotated attributes. `InitVar` and `order` are not supported, and `frozen` has to be
+        that of the base."""
 
         def build(cls):
             own = set(vars(cls))
-            shared = {**_FROZEN, **(_STATE if slots else {}), **(_EQUAL if eq else {}), **(_SHOWN if repr else {})}
+            equal = _EQUAL if frozen else _CHANGEABLE
+            shared = {**(_STATE if slots else {}), **(equal if eq else {}), **(_SHOWN if repr else {})}
+            shared.update(_FROZEN if frozen else {})
             for name, method in shared.items():
                 if name not in own:
                     setattr(cls, name, method)
             cls.__doc__ = cls.__doc__ or cls.__name__  # else the standard one parses a signature, for a millisecond
+            hints = vars(cls).get("__annotations__", {})
+            # The standard one searches each annotation that is a text for the name of its ClassVar.
+            cls.__annotations__ = {name: hint if "ClassVar" in hint else object for name, hint in hints.items()}
             cls = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
+            cls.__annotations__ = hints
+            for field in fields(cls):
+                field.type = hints.get(field.name, field.type)
             if init and "__init__" not in own:
-                cls.__init__ = _compile_init(cls)
+                cls.__init__ = _compile_init(cls, frozen)
             return cls
 
         return build if cls is None else build(cls)
@@ -75,7 +83,7 @@ def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     return cast("re.Pattern[str]", _Pattern(text, flags))
 
 
-def _compile_init(cls: Any) -> Callable[..., None]:
+def _compile_init(cls: Any, frozen: bool) -> Callable[..., None]:
     names: dict[str, Any] = {"set_": object.__setattr__, "MISSING": MISSING}
     positional: list[str] = []
     keywords: list[str] = []
@@ -83,18 +91,18 @@ def _compile_init(cls: Any) -> Callable[..., None]:
     for field in fields(cls):
         name, default, value = field.name, "", field.name
         if field.default is not MISSING:
-            names[f"default_{name}"] = field.default
-            default = f"=default_{name}"
+            names[f"__default_{name}"] = field.default
+            default = f"=__default_{name}"
         elif field.default_factory is not MISSING:
-            names[f"new_{name}"] = field.default_factory
-            default, value = "=MISSING", f"new_{name}() if {name} is MISSING else {name}"
+            names[f"__new_{name}"] = field.default_factory
+            default, value = "=MISSING", f"__new_{name}() if {name} is MISSING else {name}"
         if field.init:
             (keywords if field.kw_only else positional).append(name + default)
         elif not default:
             continue  # __post_init__ sets it
         else:
-            value = f"new_{name}()" if default == "=MISSING" else default[1:]
-        lines.append(f"set_(self, {name!r}, {value})")
+            value = f"__new_{name}()" if default == "=MISSING" else default[1:]
+        lines.append(f"set_(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     arguments = ", ".join(["self", *positional, *(["*", *keywords] if keywords else [])])
@@ -145,6 +153,7 @@ def _set_state(self: Any, state: list[Any]) -> None:
 
 _FROZEN = {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
 _EQUAL = {"__eq__": _eq, "__hash__": _hash}
+_CHANGEABLE = {"__eq__": _eq, "__hash__": None}
 _SHOWN = {"__repr__": _repr}
 _STATE = {"__getstate__": _state, "__setstate__": _set_state}
 """How a class with slots is pickled and copied."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from duetime.engine.clock import SystemClock
+from duetime.engine.lazy_logger import lazy_logger
 from duetime.engine.model import RunStatus
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.policy.rows import RunEvent
@@ -18,7 +18,7 @@ from duetime.engine.value_class import NamedTuple
 if TYPE_CHECKING:
     from duetime.net.client import Http
 
-log = logging.getLogger("duetime.ping")
+log = lazy_logger("duetime.ping")
 
 _SUFFIXES: Final = {
     RunStatus.RUNNING: "/start",

@@ -96,9 +96,9 @@ class KindSpec:
     recipient: str = ""
     """Payload field that names the recipient of the payload: masked values are not restored for a different
     recipient."""
-    may_be_outside: bool = True
+    may_be_outside: Callable[[Settings], bool] = lambda settings: True
     """Whether another service may keep its schedules instead of this store (`KindHooks.outside`). Otherwise a list is
-    shown without asking the kind."""
+    shown without asking the kind, which would have to be imported."""
     colour: int = 0
     """Number of its colour in the dashboard, from 1 to 8; 0 lets the dashboard choose."""
     icon: str = "page"

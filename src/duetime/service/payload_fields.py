@@ -11,14 +11,14 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from duetime.engine.errors import InvalidInput
-from duetime.engine.value_class import NamedTuple
+from duetime.engine.value_class import NamedTuple, dataclass
 from duetime.service.json_types import JsonType, json_type_of
 
 Check: TypeAlias = Callable[[str, Any], Any]
 """Returns the value of a field, or raises InvalidInput that names the field."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class About:
     """What a field of a payload declares besides its type, in its annotation. Every part may be left out."""
 

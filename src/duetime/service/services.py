@@ -58,6 +58,8 @@ class Services:
     """The scheduler and the kinds of one process, with the operations that every interface offers."""
 
     scheduler: Scheduler
+    kept_here: Collection[str] = ()
+    """The kinds whose schedules no other service keeps."""
 
     @property
     def zone(self) -> str:
@@ -85,9 +87,7 @@ class Services:
     def outside(self, kind: str | None = None, kinds: Collection[str] | None = None) -> dict[str, Outside]:
         """Return the services that keep the schedules of one kind, or of any, outside of this store, by kind; only
         those of `kinds`, if given."""
-        specs = known_specs()
-        names = [each for each in self.kinds if each not in specs or specs[each].may_be_outside]
-        names = names if kind is None else [kind]
+        names = [each for each in self.kinds if each not in self.kept_here] if kind is None else [kind]
         return {each: self.hooks(each).outside() for each in names if kinds is None or each in kinds}
 
     # -- answers ------------------------------------------------------------------------------------------------------

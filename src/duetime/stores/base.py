@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import Conflict, NotFound, Refused, WorkerGone
+from duetime.engine.lazy_logger import lazy_logger
 from duetime.engine.lazy_sequence import LazyMap
 from duetime.engine.model import (
     LEASE,
@@ -60,7 +60,7 @@ from duetime.stores.run_logs import RunLogsMixin
 from duetime.stores.shared_commit import SharedCommit
 from duetime.stores.transaction import SOON, NeedsDecision, Taken, Transaction, is_soon
 
-log = logging.getLogger("duetime.store")
+log = lazy_logger("duetime.store")
 
 GONE = "it no longer exists"
 

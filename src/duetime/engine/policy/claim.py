@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import TRANSIENT, InvalidInput, Refused
@@ -45,7 +45,7 @@ from duetime.engine.policy.rows import (
 )
 from duetime.engine.triggers import trigger_from_json
 from duetime.engine.triggers.step_budget import FEW_STEPS, LOCKED_STEPS, MOST_POSTPONED, OutOfSteps, step_budget
-from duetime.engine.value_class import NamedTuple
+from duetime.engine.value_class import NamedTuple, dataclass
 
 # Bound once: an enum lookup costs as much as a call, and every claim needs these.
 _ACTIVE = ScheduleState.ACTIVE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from duetime.engine.clock import HOUR, Instant
@@ -13,7 +12,7 @@ from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.options import Overlap, policy_for_ending
 from duetime.engine.policy.rows import Writes
-from duetime.engine.value_class import NamedTuple
+from duetime.engine.value_class import NamedTuple, dataclass
 
 UNLIMITED = 2**31
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import assert_never
 
@@ -15,7 +15,7 @@ from duetime.engine.policy.follow_ups import alert
 from duetime.engine.policy.gates import remember, skip
 from duetime.engine.policy.options import Untaken, policy_for_ending, tags_of
 from duetime.engine.policy.rows import RunColumn, Writes, backoff, earliest_start, run_entry
-from duetime.engine.value_class import NamedTuple
+from duetime.engine.value_class import NamedTuple, dataclass
 
 _GONE = frozenset({ScheduleState.CANCELLED, ScheduleState.DELETED})
 # Bound once: an enum lookup costs as much as a call, and every run needs these.

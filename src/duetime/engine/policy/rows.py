@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -29,7 +29,7 @@ from duetime.engine.model import (
 )
 from duetime.engine.policy.options import Policy, policy_from_json
 from duetime.engine.triggers import Trigger, trigger_from_json
-from duetime.engine.value_class import NamedTuple
+from duetime.engine.value_class import NamedTuple, dataclass
 
 _MASK = (1 << 64) - 1
 

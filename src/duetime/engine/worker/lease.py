@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from duetime.engine.clock import SECOND, Clock
 from duetime.engine.model import WorkerId, WorkerRow
+from duetime.engine.value_class import dataclass
 
 REVIVAL = 4.0
 """Seconds beyond the lease that other workers get to reconnect after a store outage, because nobody retries

@@ -24,7 +24,7 @@ SPEC = KindSpec(
     checks="duetime.kinds.jobs.checks:CHECKS",
     text="task",
     recipient="task",
-    may_be_outside=False,
+    may_be_outside=lambda settings: False,
     colour=1,
     icon="task",
 )

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from duetime.service.kind_spec import Command, KindSpec
+
+if TYPE_CHECKING:
+    from duetime.settings import Settings
+
+
+def _may_be_at_qstash(settings: Settings) -> bool:
+    from duetime.settings.sections import QSTASH
+
+    return settings.notifications.backend == QSTASH
+
 
 SPEC = KindSpec(
     name="notification",
@@ -36,6 +48,7 @@ SPEC = KindSpec(
     text="message",
     five_cron_fields=True,
     recipient="topic",
+    may_be_outside=_may_be_at_qstash,
     colour=3,
     icon="bell",
 )

@@ -33,7 +33,7 @@ SPEC = KindSpec(
     checks="duetime.kinds.prompts.checks:CHECKS",
     text="prompt",
     recipient="agent",
-    may_be_outside=False,
+    may_be_outside=lambda settings: False,
     colour=2,
     icon="prompt",
 )

@@ -17,7 +17,7 @@ SPEC = KindSpec(
     commands=(Command("request", "duetime.kinds.requests.cli:commands", "HTTP requests: add, edit and list them."),),
     outcome="duetime.kinds.requests.kind:outcome_of",
     text="url",
-    may_be_outside=False,
+    may_be_outside=lambda settings: False,
     colour=4,
     icon="web",
 )
