@@ -50,12 +50,13 @@ else:
             for name, method in shared.items():
                 if name not in own:
                     setattr(cls, name, method)
-            cls.__doc__ = cls.__doc__ or cls.__name__  # else the standard one parses a signature, for a millisecond
+            text = cls.__doc__
+            cls.__doc__ = text or cls.__name__  # else the standard one parses a signature, for a millisecond
             hints = vars(cls).get("__annotations__", {})
             # The standard one searches each annotation that is a text for the name of its ClassVar.
             cls.__annotations__ = {name: hint if "ClassVar" in hint else object for name, hint in hints.items()}
             cls = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
-            cls.__annotations__ = hints
+            cls.__annotations__, cls.__doc__ = hints, text
             for field in fields(cls):
                 field.type = hints.get(field.name, field.type)
             if init and "__init__" not in own:
