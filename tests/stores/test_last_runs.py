@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from duetime.engine.clock import MINUTE, Instant
+from duetime.engine.model import ScheduleId
+from duetime.engine.outcome import Failed
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every
 from tests.support.hand import Hand, create
@@ -26,3 +28,26 @@ def test_a_whole_page_is_asked_for_at_once(store: BaseStore, hand: Hand) -> None
     now = Instant(T0 + MINUTE)
     hand.record(hand.claim(now), now)
     assert {trace.schedule for trace in store.traces(ids, 30)} == set(ids)
+
+
+def test_the_latest_failure_of_each(store: BaseStore, hand: Hand) -> None:
+    one, other, fine = [made.definition.id for made in create(store, every(), every(2 * MINUTE), every(3 * MINUTE))]
+    for minute in range(1, 7):
+        now = Instant(T0 + minute * MINUTE)
+        claims = hand.claim(now)
+        failing = [claim for claim in claims if claim.definition.id != fine and minute < 6]
+        hand.record(failing, now, Failed("no", permanent=True))
+        hand.record([claim for claim in claims if claim not in failing], now)
+    failures = store.latest_failures([one, other, fine])
+    assert {(run.schedule, run.due) for run in failures} == {(one, T0 + 5 * MINUTE), (other, T0 + 4 * MINUTE)}
+    assert {run.status for run in failures} == {"failed"}
+    assert store.latest_failures([]) == []
+
+
+def test_many_schedules_at_once(store: BaseStore) -> None:
+    made = create(store, *[every() for _ in range(3)])
+    unknown = ScheduleId(made[-1].definition.id + 1)
+    assert store.schedules([unknown, *(each.definition.id for each in made)]) == {
+        each.definition.id: each for each in made
+    }
+    assert store.schedules([]) == {}

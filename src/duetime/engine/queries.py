@@ -77,8 +77,8 @@ class Queries:
             check(caller.scopes, action, *(scope for each in definitions for scope in self.needed_scopes(each)))
 
     def check_runs(self, caller: Caller, runs: Sequence[Run], action: str = WRITE) -> None:
-        schedules = [self.schedule_of(caller, run, deleted=True) for run in runs] if caller.scopes else []
-        self.check_scopes(caller, action, *(each.definition for each in schedules if each is not None))
+        pairs = self.with_schedules(caller, runs, deleted=True) if caller.scopes else []
+        self.check_scopes(caller, action, *(each.definition for _, each in pairs if each is not None))
 
     def needed_scopes(self, definition: Definition) -> Scopes:
         kind = self.kinds.get(definition.kind)
@@ -92,7 +92,16 @@ class Queries:
     def schedule_of(self, caller: Caller, run: Run, *, deleted: bool = False) -> Schedule | None:
         """Return a run's schedule with the input of the run, unless the schedule was deleted; with `deleted`, return
         what is left of a deleted one too."""
-        schedule = self.store.get(run.schedule) if caller.sees(run.owner, run.kind) else None
+        return self.with_schedules(caller, [run], deleted=deleted)[0][1]
+
+    def with_schedules(
+        self, caller: Caller, runs: Sequence[Run], *, deleted: bool = False
+    ) -> list[tuple[Run, Schedule | None]]:
+        """Return each run with its schedule, as `schedule_of` does."""
+        stored = self.store.schedules(list({run.schedule for run in runs if caller.sees(run.owner, run.kind)}))
+        return [(run, self._of_run(stored.get(run.schedule), run, deleted)) for run in runs]
+
+    def _of_run(self, schedule: Schedule | None, run: Run, deleted: bool) -> Schedule | None:
         if schedule is None or (schedule.progress.state == ScheduleState.DELETED and not deleted):
             return None
         return schedule._replace(definition=with_input(schedule.definition, self.own_input(run)))
@@ -136,6 +145,12 @@ class Queries:
     def runs(self, caller: Caller, query: RunQuery) -> Page[Run]:
         page = self.store.runs(seen_by(caller, query, PAGE_BYTES))
         return page._replace(items=[self._as_seen(caller, run) for run in page.items]) if caller.depth else page
+
+    def latest_failures(self, caller: Caller, schedules: Sequence[Schedule]) -> list[tuple[Run, Schedule | None]]:
+        """Return the latest failed run of each schedule, which the caller sees, with its schedule."""
+        runs = {run.schedule: run for run in self.store.latest_failures([each.definition.id for each in schedules])}
+        pairs = [(runs.get(each.definition.id), each) for each in schedules]
+        return [(self._as_seen(caller, run) if caller.depth else run, each) for run, each in pairs if run is not None]
 
     def incidents(self, caller: Caller, limit: int, *, resolved: bool | None = None) -> list[IncidentRow]:
         """Return the incidents of the caller or, for an operator, of all owners, the latest first: all that are not

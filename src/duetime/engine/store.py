@@ -248,6 +248,9 @@ class Store(Remotes, Revocations, Publication, Figures, Incidents, Hooks, Events
 
     def get(self, schedule: ScheduleId) -> Schedule | None: ...
 
+    def schedules(self, ids: Sequence[ScheduleId]) -> dict[ScheduleId, Schedule]:
+        """Return those of at most a few hundred schedules that are stored, in one query."""
+
     def find(self, public_id: str) -> Schedule | None: ...
 
     def by_key(self, owner: str, key: str) -> Schedule | None:

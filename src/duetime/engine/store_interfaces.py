@@ -253,6 +253,9 @@ class Figures(Protocol):
     def undeleted(self, schedules: Sequence[ScheduleId]) -> set[ScheduleId]:
         """Return those of these schedules that are stored and were not deleted."""
 
+    def latest_failures(self, schedules: Sequence[ScheduleId]) -> list[Run]:
+        """Return the latest run of each of at most a few hundred schedules that failed, in one query."""
+
     def traces(self, schedules: Sequence[ScheduleId], each: int) -> list[Trace]:
         """Return the latest runs of each of at most a few hundred schedules, the latest first, in one query."""
 

@@ -17,7 +17,7 @@ from duetime.engine.store import Page, PauseOfAll, RunInput, RunQuery, RunStopRe
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.stores.byte_limits import read_page, run_bytes, schedule_bytes
 from duetime.stores.run_search import run_count, run_counts, run_page, runs_by_due
-from duetime.stores.search import Placed, firing, marks, place_of, schedule_count, schedule_page
+from duetime.stores.search import Placed, firing, marks, place_of, schedule_count, schedule_page, whole_rows
 from duetime.stores.transaction import held_of, schedule_of
 
 RECENT_SECONDS = 1.0
@@ -82,6 +82,14 @@ class ReadsMixin(NamedQueries):
 
     def get(self, schedule: ScheduleId) -> Schedule | None:
         return self._one("schedule_by_id", schedule)
+
+    def schedules(self, ids: Sequence[ScheduleId]) -> dict[ScheduleId, Schedule]:
+        if not ids:
+            return {}
+        chosen = f"s.id IN ({marks(ids)})"
+        statement = f"SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE {chosen}"  # noqa: S608
+        schedules = [schedule_of(row) for row in self._rows(whole_rows(statement), ids)]
+        return {each.definition.id: each for each in schedules}
 
     def find(self, public_id: str) -> Schedule | None:
         return self._one("schedule_by_public_id", public_id)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from duetime.engine.clock import HOUR, SECOND, Instant
-from duetime.engine.model import ExecutorRow, RunId, ScheduleId
+from duetime.engine.model import ExecutorRow, Run, RunId, ScheduleId
 from duetime.engine.policy.rows import quota_reached
 from duetime.engine.store_interfaces import (
     BOUNDS,
@@ -29,7 +29,7 @@ from duetime.engine.store_interfaces import (
     Trace,
 )
 from duetime.stores.reads import NamedQueries
-from duetime.stores.search import LANES, LIVE, NOT_DELETED, marks
+from duetime.stores.search import LANES, LIVE, NOT_DELETED, marks, whole_rows
 from duetime.stores.transaction import Transaction
 
 MAX_FORGOTTEN = 500
@@ -72,6 +72,10 @@ _DEPTH = f"SELECT count(*) FROM (SELECT 1 FROM due WHERE lane = ? AND at <= ? LI
 _TRACES = (
     f"SELECT * FROM (SELECT schedule, due, {_STATUS}, started, finished FROM runs WHERE schedule = ?"  # noqa: S608
     " ORDER BY due DESC, id DESC LIMIT ?) AS latest"
+)
+_LATEST_FAILURE = (
+    "SELECT * FROM (SELECT r.* FROM runs r WHERE schedule = ? AND status IN ('failed', 'lost')"
+    " ORDER BY due DESC, id DESC LIMIT 1) AS latest"
 )
 # Uses the index of all kinds other than jobs, without reading the runs.
 _LATEST_BUT = (
@@ -186,6 +190,10 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
         ids = sorted(set(schedules)) or [ScheduleId(0)]
         sql = f"SELECT s.id FROM schedules s WHERE s.id IN ({marks(ids)}) AND {NOT_DELETED}"  # noqa: S608
         return {id for (id,) in self._rows(sql, ids)}
+
+    def latest_failures(self, schedules: Sequence[ScheduleId]) -> list[Run]:
+        statement = " UNION ALL ".join([whole_rows(_LATEST_FAILURE)] * len(schedules))
+        return [Run._make(row) for row in self._rows(statement, schedules)] if schedules else []
 
     def traces(self, schedules: Sequence[ScheduleId], each: int) -> list[Trace]:
         ids = sorted(set(schedules))

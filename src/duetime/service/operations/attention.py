@@ -17,7 +17,7 @@ from duetime.service.errors import refuse_many
 from duetime.service.operations import dead_letters, overview
 from duetime.service.operations.dead_letters import ChangeDeadLetters, ListDeadLetters, change_dead, ended_at
 from duetime.service.operations.declaration import Answer, Field, Limit, OperationRequest, Tagged
-from duetime.service.operations.history import ShowRun, schedule_of, show_run
+from duetime.service.operations.history import ShowRun, show_run
 from duetime.service.operations.inbox import MARKS, REOPENING, Mark, MarkMessages, is_message, mark_messages
 from duetime.service.operations.overview import RunOfSchedule, Some
 from duetime.service.presenters import View, incident_shape
@@ -103,7 +103,7 @@ def _runs(call: Call) -> tuple[list[RunOfSchedule], set[str]]:
     """Return runs that need attention, and the troubles of which more were not read."""
     dead, missed = overview.failing_runs(call).value, overview.missed_runs(call).value
     waiting = overview.untaken_runs(call).value
-    waiting_pairs = [(run, schedule_of(call, run)) for run in waiting.items]
+    waiting_pairs = call.scheduler.with_schedules(call.caller, waiting.items)
     parts = {Trouble.FAILED: dead.is_cut, Trouble.MISSED: missed.is_cut, Trouble.UNTAKEN: waiting.is_cut}
     return [*dead.items, *missed.items, *waiting_pairs], {trouble for trouble, is_cut in parts.items() if is_cut}
 
@@ -111,7 +111,7 @@ def _runs(call: Call) -> tuple[list[RunOfSchedule], set[str]]:
 def _resolved_runs(call: Call) -> tuple[list[RunOfSchedule], set[str]]:
     request = ListDeadLetters(dismissed=True, limit=overview.LOOKED_AT, count_to=0)
     page = dead_letters.dead_letters(call, request).value
-    return [(run, schedule_of(call, run)) for run in page.items], {Trouble.FAILED} if page.cursor else set()
+    return call.scheduler.with_schedules(call.caller, page.items), {Trouble.FAILED} if page.cursor else set()
 
 
 def _of_runs(pairs: Iterable[RunOfSchedule], known: set[ScheduleId]) -> dict[tuple[ScheduleId, str], IncidentRow]:

@@ -15,7 +15,6 @@ from duetime.engine.store_interfaces import PeriodCount, Timing, Trace
 from duetime.engine.value_class import dataclass
 from duetime.service.operations.dead_letters import ListDeadLetters, dead_letters
 from duetime.service.operations.declaration import Answer
-from duetime.service.operations.history import History, history, schedule_of
 from duetime.service.operations.schedules import ListSchedules, list_schedules, pages_of_schedules
 from duetime.service.operations.upcoming import coming
 from duetime.service.services import Call
@@ -84,10 +83,8 @@ def failing_runs(call: Call) -> Answer[Some[RunOfSchedule]]:
     page = dead_letters(call, ListDeadLetters(limit=LOOKED_AT, count_to=0)).value
     is_cut, known = page.cursor is not None, {run.schedule for run in page.items}
     dead = _select_unhealed(call, page.items)
-    for schedule in _last_failed(call) if is_cut else ():
-        if schedule.definition.id not in known:
-            request = History(schedule=schedule, status=RunStatus.FAILED, limit=1, count_to=0)
-            dead += [(run, schedule) for run in history(call, request).value.items if not run.stop]
+    hidden = [each for each in _last_failed(call) if each.definition.id not in known] if is_cut else []
+    dead += [pair for pair in call.scheduler.latest_failures(call.caller, hidden) if not pair[0].stop]
     return Answer(Some(dead, is_cut))
 
 
@@ -112,8 +109,7 @@ def missed_runs(call: Call) -> Answer[Some[RunOfSchedule]]:
 
 def _select_unhealed(call: Call, runs: Sequence[Run]) -> list[RunOfSchedule]:
     """Return the runs after which no run of the same schedule has completed, each with its schedule if that exists."""
-    schedules = {run.schedule: schedule_of(call, run) for run in runs}
-    pairs = [(run, schedules[run.schedule]) for run in runs]
+    pairs = call.scheduler.with_schedules(call.caller, runs)
     return [pair for pair in pairs if pair[1] is None or pair[1].progress.last_status != RunStatus.COMPLETED]
 
 
