@@ -20,7 +20,7 @@ RELAXED_THRESHOLDS: Final = 50_000, 20, 50
 def relaxed_collector() -> Iterator[None]:
     """Run the garbage collector less often: a busy worker creates a million tuples a second, and none is in a cycle."""
     thresholds, frozen = gc.get_threshold(), gc.get_freeze_count()
-    gc.collect()
+    gc.collect(1)  # only what no earlier collection has looked at
     gc.freeze()  # what was imported stays in memory anyway
     gc.set_threshold(*RELAXED_THRESHOLDS)
     try:
