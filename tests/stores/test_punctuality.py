@@ -215,6 +215,39 @@ def test_what_stands_behind_a_busy_schedule_is_still_claimed_ahead(store: BaseSt
     assert worker.seconds_to_look() == pytest.approx(0.07), "for the instant of the busy one"
 
 
+def test_a_claim_ahead_waits_a_little_for_an_exchange_that_comes_anyway(store: BaseStore) -> None:
+    clock = SettableClock(at(-200))
+    worker, line = worker_on(store, clock)
+    create(store, once(at(0)), once(at(5)), once(at(10)))
+    while worker.record_and_claim():
+        pass
+    assert worker.seconds_to_look() == 0.1
+    assert worker.seconds_to_look(latest=True) == 0.1375, "more than half of the lead is left"
+    clock.move_to(at(-100))
+    worker.record_and_claim()
+    assert [item.claim.at for item in line.items] == [at(0)]
+    clock.move_to(at(-90))
+    assert worker.seconds_to_look() == 0, "the next two can be claimed"
+    assert worker.seconds_to_look(latest=True) == pytest.approx(0.0325), "and nothing has to be done yet"
+    worker.execute(line.items[0])
+    worker.record_and_claim()
+    assert [item.claim.at for item in line.items] == [at(0), at(5), at(10)], "the exchange that records claims both"
+
+
+def test_what_is_decided_at_its_instant_is_not_put_off(store: BaseStore) -> None:
+    clock = SettableClock(DUE)
+    worker, _ = worker_on(store, clock)
+    create(store, every(MINUTE))
+    while worker.record_and_claim():
+        pass
+    clock.move_to(at(60_000 - 100))
+    while worker.record_and_claim():
+        pass
+    assert worker.seconds_to_look() == worker.seconds_to_look(latest=True) == 0.1
+    worker.notice()
+    assert worker.seconds_to_look(latest=True) == 0
+
+
 @pytest.mark.parametrize("owners", [5, 120])
 @pytest.mark.parametrize("turns", [None, Turns()], ids=["by time", "in turns"])
 def test_busy_schedules_at_the_head_of_the_queue_starve_nobody(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from duetime.engine.clock import SECOND, Clock, Instant, is_real
 from duetime.engine.kind import LOCAL
 from duetime.engine.model import DueEntry, kind_and_label, lane_of
+from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.store import ClaimRequest, QueuePosition, Store
 from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.shares import ClaimShares, kind_and_owner
@@ -70,6 +71,10 @@ LONGEST_SLEEP = 1.0
 CONTENTION_PAUSE = Instant(SECOND // 100)
 """How long to wait, instead of asking repeatedly, while another worker claims what is due."""
 
+PUT_OFF = Instant(LEAD * 3 // 8)
+"""How long a claim ahead of its instant may wait for the next exchange, such as one that records a run. It is no whole
+number of milliseconds, because work is often due at those, and a claim at the same moment would delay its start."""
+
 RESTART_SECONDS = 0.25
 """Seconds after which a claim starts from the beginning of the queue, even though another thread is claiming there."""
 
@@ -91,6 +96,8 @@ class ClaimRequests:
         """True if nothing was requested because there was no capacity."""
         self._server_bound = is_real(clock)
         self._look_at: Instant | None = Instant(0)
+        self._is_ahead = False
+        """True if what can be claimed at that instant is due only later, by the lead."""
         self._looked = self._looked_aside = 0.0
         self._notices = self._notices_seen = 0
         self._giving_way: frozenset[str] = frozenset()
@@ -107,11 +114,13 @@ class ClaimRequests:
         seen, self._notices_seen = self._notices_seen, self._notices
         return seen != self._notices
 
-    def seconds_to_look(self) -> float:
-        """Return for how many seconds nothing can become claimable, as far as is known."""
+    def seconds_to_look(self, *, latest: bool = False) -> float:
+        """Return for how many seconds nothing can become claimable, as far as is known; with `latest`, for how many to
+        wait if no other exchange comes first, because that one claims as well."""
         if self._look_at is None or self.stuck:
             return LONGEST_SLEEP
-        return min(LONGEST_SLEEP, max(0.0, (self._look_at - self._clock.now()) / SECOND))
+        look_at = self._look_at + (min(PUT_OFF, self._lead) if latest and self._is_ahead else 0)
+        return min(LONGEST_SLEEP, max(0.0, (look_at - self._clock.now()) / SECOND))
 
     def is_time_to_look(self, now: Instant) -> bool:
         """Return whether something may be claimable. The queue is checked at least every second, in case a wake-up was
@@ -129,6 +138,7 @@ class ClaimRequests:
             return True
         self._looked = monotonic
         self._look_at = None if entry is None else self._claimable_at(entry)
+        self._is_ahead = entry is not None and self._look_at != entry.at
         return False
 
     def count(self, holding: Sequence[ClaimedRun], committing: Mapping[tuple[str, str], int] = {}) -> None:
@@ -200,10 +210,12 @@ class ClaimRequests:
     def _next_look(self, wants: Sequence[ClaimRequest], now: Instant, seen: int) -> Instant | None:
         lanes, full = [want.lane for want in wants], self._shares.full(wants)
         entry = self._store.earliest(lanes, full)
+        self._is_ahead = False
         if entry is None:
             return None
         look_at = self._claimable_at(entry)
         if seen or look_at > now:
+            self._is_ahead = look_at != entry.at
             return look_at
         if entry.at <= now:
             return Instant(self._clock.now() + CONTENTION_PAUSE)

@@ -214,7 +214,7 @@ class Engine:
         more = exchange()
         if not self.worker.lease.expired():  # with an expired lease, a worker claims nothing
             self.exchange_age.completed()
-        pause = 0.0 if more else self.worker.seconds_to_look()
+        pause = 0.0 if more else self.worker.seconds_to_look(latest=True)
         if pause and not (self.worker.claimed or self.worker.needs_room):
             self._idle.set()
         return pause

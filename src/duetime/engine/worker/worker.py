@@ -214,11 +214,12 @@ class Worker:
         """Check the queue at once, because something may be due earlier than was known."""
         self.requests.notice()
 
-    def seconds_to_look(self) -> float:
-        """Return for how many seconds nothing can become claimable, as far as is known."""
+    def seconds_to_look(self, *, latest: bool = False) -> float:
+        """Return for how many seconds nothing can become claimable, as far as is known; with `latest`, for how many to
+        wait if no other exchange comes first, because that one claims as well."""
         if not self.claiming or self.lease.expired():
             return LONGEST_SLEEP
-        return self.requests.seconds_to_look()
+        return self.requests.seconds_to_look(latest=latest)
 
     @property
     def needs_room(self) -> bool:
