@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from bench.mcp import ERAS, START_BOUND, measure_starts_on_the_processor
+from duetime.cli import command_named
 from duetime.cli.main import main
+from duetime.terminal.declarations import CommandSet
 from tests.support.cli import environment, processor_seconds
 
 HELP_SECONDS = 0.3
@@ -79,6 +81,18 @@ def test_a_quick_command_imports_only_what_it_needs(store: Path, line: tuple[str
     assert sum(name.startswith("duetime.") for name in loaded) <= 155
     kinds = {name.split(".")[2] for name in loaded if name.startswith("duetime.kinds.") and name.endswith(".kind")}
     assert kinds <= {"notifications"}, "a command builds the kinds that it does not use"
+
+
+@pytest.mark.parametrize("name", ["mcp", "serve", "worker"])
+def test_a_server_starts_without_typer_unless_a_list_is_given(name: str) -> None:
+    commands = command_named(name)
+    assert isinstance(commands, CommandSet)
+    command, line = commands.find(["--db", "my.db"])
+    assert command is not None
+    values = command.read(line)
+    assert values is not None
+    assert (values["db"], values["tasks"]) == ("my.db", None)
+    assert command.read([*line, "--tasks", "a.py"]) is None, "Typer collects the values of an option that is repeated"
 
 
 _IMPORTED = """

@@ -110,9 +110,8 @@ class DeclaredCommand(NamedTuple):
                 return None
             values[name] = value
         defaults = {name: each.default for name, each in parameters.items() if name not in values}
-        needs_typer = any(each in (inspect.Parameter.empty, ...) for each in defaults.values())
-        needs_typer |= any(_bare(types[name][0]) == list[str] for name in types)
-        return None if needs_typer else values | defaults
+        is_incomplete = any(each in (inspect.Parameter.empty, ...) for each in defaults.values())
+        return None if is_incomplete else values | defaults
 
 
 def _bare(type_: Any) -> Any:
