@@ -42,7 +42,7 @@ print("Reviewed.")
 """
 DYING = '''
 """Lets the server die before or after the commit of a step; a process that is no server has no plan."""
-import os, pathlib, signal, sys, threading
+import os, pathlib, signal, sys, threading, time
 from contextlib import contextmanager
 
 folder = pathlib.Path(__file__).parent
@@ -56,6 +56,10 @@ if plan.exists() and "serve" in sys.argv:
     under_way = threading.local()
 
     def die():
+        if step != "emit":  # the sender has its answer by then: it is sent at the same time
+            deadline = time.monotonic() + 30
+            while not (folder / "answered").exists() and time.monotonic() < deadline:
+                time.sleep(0.005)
         plan.unlink()
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -221,6 +225,7 @@ def test_a_push_wakes_the_agent_although_the_server_is_killed(hooked: Hooked, de
     (hooked.folder / "plan").write_text(death)
     with hooked.serving() as (process, port):
         status, answer = hooked.deliver(port, hooked.commit())
+        (hooked.folder / "answered").touch()
         assert process.wait(PATIENCE) == -signal.SIGKILL, "it died as planned"
     acknowledged = status == 202
     assert acknowledged == ("emit" not in death) or death.startswith("after"), death
