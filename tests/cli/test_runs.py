@@ -6,6 +6,7 @@ import json
 import re
 import select
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,8 @@ from duetime.app import App, build
 from duetime.cli.runs.tail import Stream, Tail
 from duetime.cli.runs.top import Actions, _shares, laid_out
 from duetime.cli.runs.top_frame import TopRow, frame_of
-from duetime.cli.serve.shutdown import Flag
-from duetime.engine.clock import HOUR, MINUTE, Instant
+from duetime.cli.serve.shutdown import Flag, StopButton
+from duetime.engine.clock import HOUR, MINUTE, Instant, SystemClock
 from duetime.engine.model import Run
 from duetime.engine.store import ClaimRequest, RunQuery, ScheduleQuery
 from duetime.engine.validation import Changes, NewSchedule
@@ -220,6 +221,41 @@ def test_a_signal_that_comes_in_the_middle_of_waiting_is_heard() -> None:
         signal.signal(signal.SIGVTALRM, before)
         flag.close()
     assert heard == 50
+
+
+def test_a_signal_that_does_not_interrupt_the_wait_is_heard() -> None:
+    """Such as one that comes just before the system waits; here, one that the system gives to another thread."""
+    button, done = StopButton(), threading.Event()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    assert other.ident is not None
+    sender = threading.Timer(0.3, signal.pthread_kill, (other.ident, signal.SIGTERM))
+    try:
+        with button.installed():
+            assert not button.stop.wait(0)
+            sender.start()
+            began = SystemClock().monotonic()
+            assert button.stop.wait(30)
+            assert SystemClock().monotonic() - began < 15
+    finally:
+        sender.join()
+        done.set()
+        other.join()
+    assert signal.getsignal(signal.SIGTERM) is not button
+
+
+def test_a_signal_of_somebody_else_does_not_end_the_wait_for_good() -> None:
+    button = StopButton()
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    try:
+        with button.installed():
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+            button.stop.wait(10)
+            began = SystemClock().monotonic()
+            assert not button.stop.wait(0.05)
+            assert SystemClock().monotonic() - began >= 0.05
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_signal_is_heard_where_there_is_no_poll(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,24 @@ class Flag:
         for each in (self._here, descriptor):
             if each is not None:
                 poll.register(each, select.POLLIN)
-        return any(ready == descriptor for ready, _ in poll.poll(timeout * 1000))
+        readable = [ready for ready, _ in poll.poll(timeout * 1000)]
+        if self._here in readable and not self._raised:  # a signal that is none of ours
+            os.read(self._here, 64)
+        return any(ready == descriptor for ready in readable)
+
+    @contextmanager
+    def woken_by_signals(self) -> Iterator[None]:
+        """Let every signal end the wait. A handler alone cannot: one that is due just before the system waits runs only
+        after the wait."""
+        if not hasattr(select, "poll"):
+            yield
+            return
+        os.set_blocking(self._there, False)
+        before = signal.set_wakeup_fd(self._there, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
 
     def close(self) -> None:
         os.close(self._here)
@@ -82,7 +99,8 @@ class StopButton:
     def installed(self) -> Iterator[None]:
         before = {number: signal.signal(number, self) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            yield
+            with self.stop.woken_by_signals():
+                yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
