@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from duetime.dashboard import schedule_list, waiting_runs
-from duetime.dashboard.filters import late
+from duetime.dashboard.filters import late, local_time
 from duetime.dashboard.timeline.charts import sparks
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant
 from duetime.engine.errors import StoreUnavailable
@@ -465,10 +465,13 @@ def test_a_sparkline_is_the_last_thirty_runs_with_the_oldest_at_the_left() -> No
         due = Instant(number * HOUR)
         return Trace(ScheduleId(1), due, "failed" if number == 39 else "completed", due, Instant(due + number))
 
-    drawn = sparks([trace(number) for number in range(39, 0, -1)], Instant(40 * HOUR), "UTC")
-    assert [bar.start // HOUR for bar in drawn.bars] == list(range(10, 40))
-    assert [bar.x for bar in drawn.bars] == sorted(bar.x for bar in drawn.bars)
-    assert [piece.name for bar in drawn.bars for piece in bar.pieces] == ["completed"] * 29 + ["failed"]
+    now = Instant(40 * HOUR)
+    drawn = sparks([trace(number) for number in range(39, 0, -1)], now, "UTC")
+    places, texts = zip(*(text.split(" ", 1) for text in drawn.bars), strict=True)
+    due = [local_time(Instant(number * HOUR), "UTC", now) for number in range(10, 40)]
+    assert [text.rpartition(": ")[0] for text in texts] == due
+    assert [float(place) for place in places] == sorted(float(place) for place in places)
+    assert [text.rpartition(": ")[2].split(",")[0] for text in texts] == ["completed"] * 29 + ["failed"]
     assert drawn.label == "Last 30 runs: 29 completed, 1 failed"
     assert [shape.style for shape in drawn.shapes] == ["is-completed", "is-failed"], "one path for each outcome"
 

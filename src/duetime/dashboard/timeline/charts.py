@@ -263,7 +263,7 @@ _SPARK_STEP = 100 / SPARKS
 
 
 class Spark(NamedTuple):
-    bars: list[Bar]
+    bars: list[str]  # the position and the text of each bar, for the script that shows them
     shapes: list[Shape]
     label: str
 
@@ -278,7 +278,8 @@ def sparks(traces: Sequence[Trace], now: Instant, zone: str) -> Spark:
     bars = [_spark(each, index, longest, now, zone) for index, each in enumerate(latest, first)]
     counts = Counter(each.status for each in latest)
     outcomes = ", ".join(f"{number} {name}" for name, number in counts.most_common())
-    return Spark(bars, _shapes(bars), f"Last {plural(len(latest), 'run')}: {outcomes}" if latest else "No runs yet")
+    texts = [f"{bar.x} {bar.label}" for bar in bars]
+    return Spark(texts, _shapes(bars), f"Last {plural(len(latest), 'run')}: {outcomes}" if latest else "No runs yet")
 
 
 def _spark(trace: Trace, index: int, longest: int, now: Instant, zone: str) -> Bar:
