@@ -35,7 +35,8 @@ def _run_status(where: Where, query: RunQuery, kinds: Collection[str]) -> None:
             listed = f"({listed} OR ({_ELSEWHERE}))"
         elif "waiting" in statuses and "running" not in statuses:
             listed = f"({listed} AND NOT ({_ELSEWHERE}))"
-        where.add(listed)
+        if statuses != model.UNWELL:  # which are all that the condition of the indexes lets through
+            where.add(listed)
         if statuses <= model.UNWELL:
             where.add(UNWELL)
         elif statuses <= model.LIVE:

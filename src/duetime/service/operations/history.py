@@ -146,7 +146,7 @@ def history_with_facts(call: Call, request: History) -> tuple[Answer[Page[Run]],
     if is_whole and not any(counts.get(status) for status in here):  # a search need not look once more
         query = replace(query, ids=())
     if not is_whole:  # the first of very many may all have completed
-        every = replace(query, status=None, statuses=(), cursor=None, count_to=2 * COUNTED_TO)
+        every = replace(query, status=None, statuses=(), cursor=None, count_to=COUNTED_TO)
         for part in (replace(every, statuses=tuple(UNWELL)), replace(every, status="live")):
             numbers = call.scheduler.run_counts(call.caller, part)
             counts |= {status: max(number, counts.get(status, 0)) for status, number in numbers.items()}
