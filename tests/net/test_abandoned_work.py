@@ -12,9 +12,9 @@ from duetime.kinds.notifications.channels import apprise
 from duetime.kinds.notifications.channels.apprise import AppriseChannel
 from duetime.kinds.notifications.delivery import OutgoingMessage
 from duetime.net.client import CallFailed
+from duetime.net.helper_threads import Abandoned, Helpers, NoneFree
 from duetime.net.host_limits import Hosts, Sign
 from duetime.net.outcomes import outcome_of_failure, sign_of_failure
-from duetime.net.ssrf_guard import Abandoned, Helpers, NoneFree
 
 OUTGOING = OutgoingMessage("msg_1", "phone", {"message": "hi"}, patience=10.0)
 

@@ -5,76 +5,14 @@ from __future__ import annotations
 
 import re
 import socket
-import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LOCAL
 from duetime.engine.urls import BadAddress, plain_host
-
-# Calls that cannot be interrupted run in a thread that is abandoned when their time is up.
-
-T = TypeVar("T")
-
-
-class Abandoned(Exception):
-    """The work was not done in time; its thread may still be running, but does not keep the process from ending."""
-
-
-class NoneFree(Exception):
-    """Too many threads were abandoned, so this work was not started."""
-
-
-class Helpers:
-    """Runs at most `most` threads at once for one owner, including abandoned ones, and four times as many for all
-    owners. That is more than workers usually have threads, so only abandoned ones can use them up. An owner never uses
-    more than twice as many as it leaves free, so that a few owners cannot use up all of them."""
-
-    def __init__(self, most: int = 128) -> None:
-        self._most, self._free = most, 4 * most
-        self._held: Counter[str] = Counter()
-        self._lock = threading.Lock()
-
-    def run(self, work: Callable[[], T], within: float, owner: str = LOCAL) -> T:
-        """Run `work`, which must not raise. This does not wait for a free thread, which would use up the caller's
-        time."""
-        self._take(owner)
-        done: SimpleQueue[T] = SimpleQueue()
-        thread = threading.Thread(target=self._work, args=(work, done, owner), name="duetime-helper", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:  # the system has no memory or no thread left
-            self._give_back(owner)
-            raise NoneFree from None
-        try:
-            return done.get(timeout=within)
-        except Empty:
-            raise Abandoned from None
-
-    def _take(self, owner: str) -> None:
-        with self._lock:
-            held = self._held[owner]
-            if self._free <= 0 or held >= min(self._most, max(1, 2 * self._free)):
-                raise NoneFree
-            self._held[owner] += 1
-            self._free -= 1
-
-    def _work(self, work: Callable[[], T], done: SimpleQueue[T], owner: str) -> None:
-        try:
-            done.put(work())
-        finally:
-            self._give_back(owner)
-
-    def _give_back(self, owner: str) -> None:
-        with self._lock:
-            self._free += 1
-            self._held[owner] -= 1
-            self._held += Counter()  # drops owners at zero
-
+from duetime.net.helper_threads import Abandoned, Helpers, NoneFree
 
 Lookup: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 """A function that is called like `socket.getaddrinfo`."""

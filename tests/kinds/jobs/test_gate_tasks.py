@@ -26,6 +26,7 @@ from duetime.kinds.jobs.gate_tasks import field, matches, tasks_of
 from duetime.kinds.jobs.gates import GateFailed
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.registry import Registry, Task
+from duetime.net.helper_threads import Helpers
 from duetime.settings import Settings
 from tests.support.drafts import T0, once
 from tests.support.receiver import Behaviour, Receiver, Request
@@ -332,16 +333,17 @@ def test_files_changed_stays_below_the_folders_of_the_settings(tmp_path: Path) -
 
 def test_a_task_that_does_not_return_in_time_fails_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gates_module, "LONGEST", 0.7)
-    monkeypatch.setattr(gates_module, "_MOST_LOST", 2)
     done = threading.Event()
     kind = kind_with(Task(lambda: done.wait(60), name="slow"))
+    kind.gates._helpers = Helpers(2)
     for _ in range(2):
         with pytest.raises(GateFailed, match="it took longer"):
             look(kind, "slow() | changed()")
-    with pytest.raises(GateFailed, match="2 earlier checks of gates have not returned"):
+    with pytest.raises(GateFailed, match="too many earlier checks of gates have not returned"):
         look(kind, "slow() | changed()")
     done.set()
-    for thread in kind.gates._lost:
-        thread.join(10)
+    for thread in threading.enumerate():
+        if thread.name == "duetime-helper":
+            thread.join(10)
     monkeypatch.setattr(gates_module, "LONGEST", 30)
     assert look(kind, "slow() | changed()").reason == FIRST_LOOK

@@ -43,9 +43,8 @@ def send(
         lines = [f"Event {number} was sent before." if duplicate else f"Sent event {number}.", *notes]
         lines += [f"Run {run.id} of {name_of(run)} {run_ending(run, wait, None)}" for run in runs]
         lines += [f"Not over after {wait:g} s: {reason}."] if wait and not ended else []
-        document = {"event_id": number, "duplicate": duplicate, "ended": ended, "reason": reason, "notes": notes}
-        shapes = [run_document(run, app.scheduler.zone) for run in runs]
-        print_done(app, json_, {**document, "runs": shapes}, "\n".join(map(clean, lines)), warnings)
+        document = {**sent.value._asdict(), "runs": [run_document(run, app.scheduler.zone) for run in runs]}
+        print_done(app, json_, {**document, "notes": notes}, "\n".join(map(clean, lines)), warnings)
     for run in runs:
         exit_after(run, wait)
     if wait and not ended:

@@ -76,7 +76,8 @@ class Arrivals:
         return self._skip(progress, "its queue was full" if may_queue else active)
 
     def _start(self, progress: Progress, at: Instant) -> Progress:
-        self._add_entry(self._new_run(RunStatus.PENDING), at)
+        run = self._new_run(RunStatus.PENDING)
+        self.writes.due_new.append(run_entry(self._definition, self._policy, run, at))
         return progress._replace(run_count=progress.run_count + 1, active=progress.active + 1, gap=None)
 
     def _queue(self, progress: Progress) -> Progress:
@@ -87,9 +88,6 @@ class Arrivals:
         run = new_run(self._new_id(), self._definition, self._event.at, status, cause=self._event.cause)
         self.writes.new_runs.append(run)
         return run
-
-    def _add_entry(self, run: Run, at: Instant) -> None:
-        self.writes.due_new.append(run_entry(self._definition, self._policy, run, at))
 
     def _replace(self, progress: Progress) -> Progress:
         """Let the event take the place and the time of the newest run that has not begun; queue it if all have."""
@@ -109,7 +107,8 @@ class Arrivals:
         if run.status == RunStatus.PENDING:
             at = self.reader.entry_at(run.schedule, run.id)
             self.writes.due_gone.append(run_entry(self._definition, self._policy, run, self.now))
-            self._add_entry(newer, self.now if at is None else at)
+            at = self.now if at is None else at
+            self.writes.due_new.append(run_entry(self._definition, self._policy, newer, at))
         return progress._replace(gap=run.id if progress.gap is None else progress.gap)
 
     def _not_begun(self) -> list[Run]:

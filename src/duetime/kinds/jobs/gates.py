@@ -4,9 +4,7 @@ tasks that come with Duetime."""
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,6 +24,7 @@ from duetime.kinds.jobs.builtin import PATIENCE, page_call
 from duetime.kinds.jobs.gate_tasks import Memory, NotNow
 from duetime.kinds.jobs.pipeline import Planner, Stage, Unreadable, parse
 from duetime.kinds.jobs.registry import Task
+from duetime.net.helper_threads import Abandoned, Helpers, NoneFree
 
 if TYPE_CHECKING:
     from duetime.net.calls import HttpAnswer
@@ -35,8 +34,6 @@ T = TypeVar("T")
 
 LONGEST: Final = 30.0
 """Maximum seconds that a gate may take."""
-_MOST_LOST: Final = 8
-"""Maximum number of gates whose tasks have not returned in time and still occupy a thread."""
 _FIELD: Final = "only_if"
 _CLOCK: Final = SystemClock()
 _OVER: Final = f"it took longer than {LONGEST:g} s"
@@ -59,7 +56,7 @@ class GateChecks:
         """`unknown_here` returns a run whose tasks are not known, `call` calls a task that a project registered, and
         `http` returns the client that reaches only public addresses and these hosts."""
         self._planner, self._unknown_here, self._call_foreign, self._http = planner, unknown_here, call, http
-        self._lost: list[threading.Thread] = []
+        self._helpers = Helpers()
 
     def check(self, gate: str, caller: Caller) -> None:
         try:
@@ -108,29 +105,20 @@ class GateChecks:
         stop = StopSignal()
         ends = _CLOCK.monotonic() + LONGEST
         evaluate = partial(self._evaluate, stages, memory, replace(work, stop=stop), ends)
-        return evaluate() if all(_is_own(stage.task) for stage in stages) else self._beside(evaluate, stop)
+        if all(_is_own(stage.task) for stage in stages):
+            return evaluate()
+        return self._beside(evaluate, stop, work.claim.definition.owner)
 
-    def _beside(self, evaluate: Callable[[], T], stop: StopSignal) -> T:
-        """Evaluate in another thread, which is left alone if a task does not return in time, because a thread cannot be
-        killed. A process and a coroutine are ended."""
-        self._lost = [thread for thread in self._lost if thread.is_alive()]
-        if len(self._lost) >= _MOST_LOST:
-            raise GateFailed(f"{len(self._lost)} earlier checks of gates have not returned")
-        future = Future[T]()
-
-        def run() -> None:
-            try:
-                future.set_result(evaluate())
-            except BaseException as error:  # it is raised again in the thread of the run
-                future.set_exception(error)
-
-        thread = threading.Thread(target=run, name="duetime-gate", daemon=True)
-        thread.start()
-        if not wait((future,), LONGEST).done:
+    def _beside(self, evaluate: Callable[[], T], stop: StopSignal, owner: str) -> T:
+        """Evaluate in another thread, because a task may not return in time. A process and a coroutine are ended then;
+        a thread cannot be."""
+        try:
+            return self._helpers.run(evaluate, LONGEST, owner)
+        except NoneFree:
+            raise GateFailed("too many earlier checks of gates have not returned") from None
+        except Abandoned:
             stop.set(StopReason.TIMEOUT)
-            self._lost.append(thread)
-            raise GateFailed(_OVER)
-        return future.result()
+            raise GateFailed(_OVER) from None
 
     def _evaluate(self, stages: Sequence[Stage], memory: str | None, work: Work, ends: float) -> GateGift | Skipped:
         before: dict[str, Any] = {} if memory is None else json.loads(memory)

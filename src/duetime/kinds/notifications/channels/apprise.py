@@ -11,9 +11,9 @@ from typing import Any
 
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.kinds.notifications.delivery import OutgoingMessage
+from duetime.net.helper_threads import Abandoned, Helpers, NoneFree
 from duetime.net.host_limits import Hosts, Sign, Tried
 from duetime.net.outcomes import not_tried, silence_logs
-from duetime.net.ssrf_guard import Abandoned, Helpers, NoneFree
 
 _ALARMING = frozenset({"rotating_light", "x", "no_entry", "skull", "fire"})
 _PLEASING = frozenset({"white_check_mark", "heavy_check_mark", "tada", "+1"})
