@@ -28,11 +28,11 @@ from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.postgres.transaction import SQL
 from duetime.stores.run_search import run_count
 from duetime.stores.search import firing_page
-from tests.support.clusters import free_port
 from tests.support.drafts import T0, every, once
 from tests.support.filling import OWNER, fill_runs
 from tests.support.hand import Hand, create, create_one, the_run
 from tests.support.invariants import checked_store, invariants
+from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 from tests.support.workers import CLOCK, eventually
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from abc import ABC, abstractmethod
@@ -15,14 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
+from tests.support.ports import free_port
+
 ROOT = Path(__file__).parents[2]
-
-
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port: int = held.getsockname()[1]
-        return port
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
 import re
 import shutil
 import signal
@@ -36,6 +35,7 @@ from typing import NamedTuple
 
 from duetime.engine.clock import SystemClock
 from tests.support.cli import ROOT, environment
+from tests.support.ports import free_port
 
 DOCUMENTS = {
     str(path.relative_to(ROOT)): path
@@ -99,7 +99,7 @@ def _shown(block: str) -> Iterator[Step]:
 
 def play(document: Path, folder: Path, meanwhile: Mapping[str, str]) -> None:
     """`meanwhile`: what is typed unseen after a command that holds a text, so that nothing leaves this machine."""
-    port = _free_port()
+    port = str(free_port())
     text = document.read_text(encoding="utf-8").replace(PORT, port)
     for block in blocks_of(text):
         if name := _NAMED.match(block.text):
@@ -258,15 +258,6 @@ def _clone(folder: Path) -> Path:
         (folder / ".venv" / stamp).touch()
     (folder / "home").mkdir()
     return programs
-
-
-def _free_port() -> str:
-    """A port that is free, and that no system gives to whoever asks for any: those come from 32768 on."""
-    while True:
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as bound, suppress(OSError):
-            bound.bind(("127.0.0.1", port))
-            return str(port)
 
 
 # -- examples in Python ------------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from tests.support.clusters import Cluster, free_port
+from tests.support.clusters import Cluster
+from tests.support.ports import free_port
 from tests.support.workers import eventually
 
 STARTED = "Ray runtime started."

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import signal
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import psycopg
 
+from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 from tests.support.workers import eventually
 
@@ -19,7 +19,7 @@ class NetworkServer(PostgresServer):
     """A server that listens on a port of its own."""
 
     def __init__(self, **settings: str) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         quick = {"wal_retrieve_retry_interval": "200ms", "wal_sender_timeout": "5s", "shared_buffers": "64MB"}
         super().__init__(durable=False, listen_addresses=HOST, port=str(self.port), **quick, **settings)
 
@@ -78,9 +78,3 @@ def running_pair() -> Iterator[Pair]:
         in_sync = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
         eventually(lambda: primary.ask(in_sync), 30, "the standby follows synchronously")
         yield Pair(primary, standby)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])

@@ -6,7 +6,7 @@ import pytest
 
 from duetime.kinds.jobs.executors.status import executor_checks
 from duetime.settings import ExecutorSettings, Settings
-from tests.support.clusters import free_port
+from tests.support.ports import free_port
 
 pytest.importorskip("celery", reason="the extra celery is not installed")
 pytestmark = pytest.mark.process

@@ -13,7 +13,7 @@ from duetime.kinds.jobs.executors import ray as module
 from duetime.kinds.jobs.executors import types_of_executors
 from duetime.kinds.jobs.executors.status import executor_checks
 from duetime.settings import ExecutorSettings, Settings
-from tests.support.clusters import free_port
+from tests.support.ports import free_port
 from tests.support.ray_cluster import RayCluster
 from tests.support.tracking import CALLER, tracked
 from tests.support.workers import eventually
