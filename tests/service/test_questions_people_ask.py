@@ -126,6 +126,23 @@ def test_all_are_moved_by_half_an_hour(both: Stage) -> None:
     assert both.ada.knows("job_status", job_id="cron")["next_run"] == "2026-02-11T09:00:00-08:00"
 
 
+def test_names_of_cron_rules_and_months_are_moved_or_refused(both: Stage) -> None:
+    rules = {"daily": "@daily", "hourly": "@hourly", "february": "0 23 * 2 *", "new year": "@yearly"}
+    for name, expression in rules.items():
+        job(both, name, trigger_config={"expression": expression})
+    answer = both.ada.knows("change_schedules", action="shift", shift="-2h", all=True, dry_run=True)
+    assert {row["name"] for row in answer["failed"]} == {"hourly", "new year"}
+    answer = both.ada.knows("change_schedules", action="shift", shift="2h", all=True)
+    assert {row["name"]: row["error"].split("(")[1][:15] for row in answer["failed"]} == {
+        "hourly": "the cron expres",
+        "february": "it would fire o",
+    }
+    assert {row["name"]: row["next_run"][5:16] for row in answer["schedules"]} == {
+        "daily": "02-11T02:00",
+        "new year": "01-01T02:00",
+    }
+
+
 def test_finished_ones_older_than_a_day_are_deleted(both: Stage) -> None:
     for name, at in (("old", "in 1 minute"), ("new", "in 2 days")):
         job(both, name, trigger_type="once", trigger_config={"run_at": at})

@@ -77,6 +77,22 @@ def test_others_cannot_restore_what_is_not_theirs(api: Api) -> None:
     assert api.client().post(f"/schedules/{id}/restore")["id"] == id
 
 
+def test_a_token_for_another_kind_sees_nothing_that_is_deleted(api: Api) -> None:
+    id, other = removed(api, name="secret project"), api.client("ada", "read", "write", "delete", "kind:notification")
+    answer = other.post("/schedules/change", {"action": "restore", "all": True, "dry_run": True})
+    assert (answer["matched"], answer["schedules"], answer["failed"]) == (0, [], [])
+    for reference in (id, "secret project"):
+        other.refused("POST", f"/schedules/{reference}/restore", 404)
+
+
+def test_many_are_not_restored_by_a_status_that_they_do_not_have(api: Api) -> None:
+    removed(api)
+    for status in ("paused", "cancelled", "nonsense"):
+        body = {"action": "restore", "status": status}
+        assert "leave it out" in api.client().ask("POST", "/schedules/change", json=body).json()["detail"]
+    assert api.client().post("/schedules/change", {"action": "restore", "all": True})["changed"] == 1
+
+
 @pytest.mark.parametrize("how", ["cancel", "delete"])
 def test_runs_of_agents_may_not_restore(stage: Stage, how: str) -> None:
     id = stage.ada.knows("schedule_job", name="plants", task="echo", when="every hour")["job_id"]

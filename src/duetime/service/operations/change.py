@@ -236,7 +236,7 @@ def restorable(
         definition = each.definition
         fits = kind in (None, definition.kind) and subject in (None, definition.subject)
         fits = fits and (tagged is None or tagged in tags_of(definition.policy))
-        if fits and name in (None, definition.name) and call.serves(definition.kind):
+        if fits and name in (None, definition.name) and call.sees(definition):
             yield each
     query = ScheduleQuery(
         owner=owner, kind=kind, subject=subject, name=name, tagged=tagged, status="cancelled", limit=500, count_to=0

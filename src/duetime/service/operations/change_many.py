@@ -178,6 +178,8 @@ def _check(call: Call, request: ChangeMany) -> None:
     action = DELETE if request.action in ENDING else WRITE
     if request.action == "restore":
         refuse_many(call.caller, *NO_RESTORE)
+        if request.status is not None:
+            raise refuse("invalid", "status: restore is for cancelled and deleted schedules; leave it out", "status")
     refuse_many(call.caller, "change many schedules", "change them one by one", action)
     if request.action not in CHANGES:
         raise refuse("invalid", f"action: must be one of {', '.join(CHANGES)}", "action")

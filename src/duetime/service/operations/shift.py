@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.engine.model import Schedule
+from duetime.engine.triggers.cron import ALIASES
 from duetime.service.errors import refuse
 from duetime.service.presenters import View, trigger_shape
 from duetime.service.when import TriggerParts
@@ -47,11 +48,11 @@ def _whole_minutes(by: timedelta) -> int:
 
 
 def _shift_cron(expression: str, minutes: int) -> str:
-    *seconds, minute, hour, day, month, weekday = expression.split()
+    *seconds, minute, hour, day, month, weekday = ALIASES.get(expression.strip().lower(), expression).split()
     if not (minute.isdecimal() and hour.isdecimal()):
         raise refuse("not_possible", _NOT_SHIFTED.format(f"the cron expression {expression} has no single time"))
     days, time = divmod(int(hour) * 60 + int(minute) + minutes, _MINUTES_A_DAY)
-    if days and (day, weekday) != ("*", "*"):
+    if days and (day, month, weekday) != ("*", "*", "*"):
         raise refuse("not_possible", _NOT_SHIFTED.format("it would fire on another day"))
     return " ".join([*seconds, str(time % 60), str(time // 60), day, month, weekday])
 
