@@ -7,7 +7,8 @@ import io
 import logging
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from duetime import Duetime
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import NotFound
 from duetime.engine.kind import Caller
+from duetime.engine.model import RunId
+from duetime.engine.store_interfaces import LogChange, LogPart
 from duetime.service.answers import Run, RunLog
+from duetime.service.operations import logs
 from duetime.service.operations.logs import ReadLog, log_for_agent, read_log
 from duetime.settings import Settings
 from tests.support import writing
@@ -173,6 +177,50 @@ def test_frames_of_exceptions_are_for_operators(closed: Duetime) -> None:
     assert text == "ERROR shop: it went wrong\nZeroDivisionError: division by zero\n"
 
 
+def test_no_line_of_code_is_shown_where_a_part_or_a_page_of_the_log_begins(
+    closed: Duetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    duetime = closed.start()
+    run = ran(duetime, "say_nothing")
+    frame = '  File "/srv/shop/orders.py", line 5, in total\n'
+    texts = [
+        f"begin\n{frame}",
+        "    secret(price)\n",
+        f"    more(price)\n{frame}",
+        "    one()\nValueError: no\n",
+        "  end\n",
+    ]
+    store_parts(duetime, run, texts)
+    agent = duetime.app.call._replace(caller=Caller("local", depth=1))
+    for size in (100, 1):
+        monkeypatch.setattr(logs, "MOST_PARTS", size)
+        text, answer = "", read_log(agent, ReadLog(run=run.run_id)).value
+        while answer.excerpts:
+            text += "".join(each.text for each in answer.excerpts)
+            answer = read_log(agent, ReadLog(run=run.run_id, after=answer.next)).value
+        assert text == "begin\nValueError: no\n  end\n"
+
+
+def store_parts(duetime: Duetime, run: Run, texts: Sequence[str]) -> None:
+    """Store texts as a worker does that looks at the log of a run once a second."""
+    row, place = duetime.app.store.run(RunId(run.run_id)), 0
+    assert row is not None
+    for text in texts:
+        part = LogPart(row.id, row.fence, place, 1, duetime.app.clock.now(), text)
+        duetime.app.store.write_logs([LogChange([part], 10**6, 0)])
+        place += len(text.encode())
+
+
+def test_an_agent_is_shown_the_end_of_a_log_of_many_parts(closed: Duetime) -> None:
+    duetime = closed.start()
+    run = ran(duetime, "say_nothing")
+    store_parts(duetime, run, [f"step {number} is done\n" for number in range(1_100)])
+    row = duetime.app.store.run(RunId(run.run_id))
+    assert row is not None
+    text = log_for_agent(duetime.app.call, row) or ""
+    assert "step 1099 is done" in text and "step 900 is done" not in text.splitlines()[2]
+
+
 def test_nobody_else_reads_a_line(closed: Duetime) -> None:
     duetime = closed.start()
     run = ran(duetime, "say", "my own business")
@@ -202,6 +250,22 @@ def test_streams_and_records_are_as_before_when_the_worker_has_stopped(tmp_path:
     ):
         assert sys.stdout is not before[0]
     assert (sys.stdout, sys.stderr, logging.getLogRecordFactory()) == before
+
+
+def test_records_are_made_when_a_worker_starts_again_below_a_factory_of_others(tmp_path: Path) -> None:
+    """A factory that calls the one before, as the documentation of logging shows it, keeps ours."""
+    before, settings = (
+        logging.getLogRecordFactory(),
+        Settings(db=str(tmp_path / "duetime.db"), timezone="UTC", threads=1),
+    )
+    try:
+        with Duetime(settings=settings, registry=writing.registry):
+            logging.setLogRecordFactory(partial(logging.getLogRecordFactory()))
+        for _ in range(2):
+            with Duetime(settings=settings, registry=writing.registry) as duetime:
+                assert "ZeroDivisionError" in log_of(duetime, "stumble").text
+    finally:
+        logging.setLogRecordFactory(before)
 
 
 def test_logs_can_be_switched_off(tmp_path: Path) -> None:

@@ -169,7 +169,11 @@ _FRAMES: Final = re.compile(
 )
 
 
-def without_frames(text: str) -> str:
-    """Return a text without the frames of the tracebacks in it, which show source code and paths; their messages
-    stay."""
-    return _FRAMES.sub("", text) if '"' in text or "Traceback" in text else text
+def without_frames(text: str, is_inside: bool = False) -> tuple[str, bool]:
+    """Return a text without the frames of the tracebacks in it, which show source code and paths; their messages stay.
+    Return also whether it ends in a frame, so that the text after it may begin with source code, as `is_inside` says of
+    this one."""
+    if not (is_inside or '"' in text or "Traceback" in text):
+        return text, False
+    whole = f'File "", line 0\n{text}' if is_inside else text
+    return _FRAMES.sub("", whole), any(match.end() == len(whole) for match in _FRAMES.finditer(whole))

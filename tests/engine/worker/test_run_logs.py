@@ -139,6 +139,14 @@ def test_a_credential_at_a_cut_is_not_kept_in_half() -> None:
         assert "hunter2" not in store.text and "and-more" not in store.text
 
 
+def test_the_rest_of_a_long_line_is_left_out_and_the_next_line_is_kept() -> None:
+    """However the text arrives: a flood between two looks may begin and end within a line."""
+    cut = kept("x" * 100_000 + " " + SECRET[:7], SECRET[7:] + " rest\nnext\n", every=1, password=SECRET).text
+    assert SECRET[7:] not in cut and cut.endswith("\nnext\n")
+    text = kept("z" * 20_000, "z" * 50_000 + "\n" + "a line\n" * 2, "kept\n", every=1).text
+    assert text.endswith(" [the rest of this line is left out]\na line\na line\nkept\n")
+
+
 def test_characters_of_several_bytes_count_as_bytes() -> None:
     store = kept(*["é" * 50 + "\n"] * 5000)
     assert store.size <= MOST

@@ -94,7 +94,7 @@ class Capture:
                 stream = getattr(sys, name)
                 if stream is not None and not isinstance(stream, CapturedStream):
                     setattr(sys, name, CapturedStream(stream))
-            if logging.getLogRecordFactory() != self._make_record:
+            if self._factory is None and logging.getLogRecordFactory() != self._make_record:
                 self._factory = logging.getLogRecordFactory()
                 logging.setLogRecordFactory(self._make_record)
 
@@ -110,6 +110,7 @@ class Capture:
                     setattr(sys, name, stream.stream)
             if logging.getLogRecordFactory() == self._make_record:
                 logging.setLogRecordFactory(self._factory)
+                self._factory = None
 
     def _make_record(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
         record: logging.LogRecord = self._factory(*args, **kwargs)

@@ -98,18 +98,19 @@ class AttemptLog:
             with self._arriving:
                 first, missing, last = self._fresh.take()
                 at, self._at = self._at or self._clock.now(), None
+            if not missing:
+                first += last
             text = self._without_rest_of_long_line(self._partial + first)
             if missing:
                 # half of a credential would not be recognised: a line that is cut is left out, or kept up to its middle
                 *lines, cut = text.split("\n")
-                rest, _, text = last.partition("\n")
+                rest, newline, text = last.partition("\n")
+                self._is_in_long_line = not newline and not is_over
                 if len(cut) > 2 * self._longest:
                     lines.append(cut)
                     cut = ""
                 self._add(lines, at)
                 self._offset += missing + len(cut) + len(rest) + 1
-            else:
-                text += last
             *lines, self._partial = text.split("\n")
             if self._partial and (is_over or len(self._partial) > 2 * self._longest):
                 self._is_in_long_line = not is_over

@@ -69,17 +69,23 @@ def read_log(call: Call, request: ReadLog) -> Answer[LogAnswer]:
     fence, part, end = _position_of(request.after)
     rows = call.scheduler.store.logs(run.id, (fence, part), MOST_PARTS)
     sees_code, size, excerpts = may_see_code(call.caller), 0, []
-    more = len(rows) == MOST_PARTS
+    more, is_inside = len(rows) == MOST_PARTS, False
+    if not sees_code:
+        for before in call.scheduler.store.logs(run.id, (fence, part - 1), 1) if rows and part >= 0 else ():
+            is_inside = without_frames(before.text, is_inside=True)[1]
     for row in rows:
         if size >= LARGEST_ANSWER:
             more = True
             break
-        left_out = row.part - (end if row.fence == fence else 0)
+        is_inside &= row.fence == fence
+        left_out = max(0, row.part - (end if row.fence == fence else 0))
         fence, part, end = row.fence, row.part, row.end
         size += len(row.text)
+        text = row.text
+        if not sees_code:  # what is left out may have ended in a frame
+            text, is_inside = without_frames(text, is_inside or left_out > 0)
         if request.attempt in (None, row.attempt):
-            text = row.text if sees_code else without_frames(row.text)
-            excerpts.append(LogExcerpt(row, text, max(0, left_out)))
+            excerpts.append(LogExcerpt(row, text, left_out))
     return Answer(LogAnswer(run, excerpts, f"{fence}-{part}-{end}" if fence >= 0 else "", more))
 
 
@@ -128,7 +134,11 @@ def log_view(call: Call, answer: LogAnswer) -> View:
 def log_for_agent(call: Call, run: Run) -> str | None:
     """Return the end of the log of the latest attempt, framed as data by marks that its writer cannot know."""
     answer = read_log(call, ReadLog(run=run.id)).value
-    attempts = [list(own) for _, own in groupby(answer.excerpts, key=lambda each: each.part.fence)]
+    excerpts = answer.excerpts
+    while answer.more:
+        answer = read_log(call, ReadLog(run=run.id, after=answer.next)).value
+        excerpts = [*excerpts, *answer.excerpts][-MOST_PARTS:]
+    attempts = [list(own) for _, own in groupby(excerpts, key=lambda each: each.part.fence)]
     text = lines_of(attempts[-1]) if attempts else ""
     if not text:
         return None
