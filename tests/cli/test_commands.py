@@ -72,6 +72,10 @@ def test_next_reads_every_form(cli: Cli, expression: str, english: str) -> None:
         assert datetime.fromisoformat(instant["local"]) == datetime.fromisoformat(instant["utc"])
 
 
+def test_next_has_no_time_for_what_waits_for_an_event(cli: Cli) -> None:
+    assert cli("next", "on deploy.done").out.strip() == "on the event deploy.done"
+
+
 def test_next_makes_no_store(cli: Cli, tmp_path: Path) -> None:
     assert cli("next", "@hourly").code == 0
     assert list(tmp_path.iterdir()) == []

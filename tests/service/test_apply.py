@@ -401,6 +401,30 @@ def test_a_one_off_that_became_due_in_a_pause_is_edited(both: Stage) -> None:
     assert actions(run(both, later)) == {"jobs.once": "change"}
 
 
+def test_a_text_with_the_line_ends_of_windows_stays_as_it_is(stage: Stage) -> None:
+    run(stage, {"prompt.a": {"prompt": "one\r\ntwo", "when": "every day at 2:00"}})
+    text, *_ = toml_export(call_of(stage), rows(stage), LOCAL, "nightly")
+    assert apply(call_of(stage), read_schedules("nightly.toml", text, {})).value.changes == []
+
+
+def test_what_others_change_after_the_confirmation_is_not_undone(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(stage, {"job.a": job(), "job.b": job()})
+    wanted = {"job.a": job(args=["new"]), "job.b": job()}
+    plan = run(stage, wanted, dry_run=True)
+    carry_out = stage.app.scheduler.carry_out
+
+    def edit_before(*arguments: Any) -> Any:
+        monkeypatch.setattr(stage.app.scheduler, "carry_out", carry_out)
+        for each in stored(stage).values():
+            edit(call_of(stage), EditSchedule(schedule=each.definition.public_id, fields={"args": ["by hand"]}))
+        return carry_out(*arguments)
+
+    monkeypatch.setattr(stage.app.scheduler, "carry_out", edit_before)
+    with pytest.raises(Conflict, match="in the meantime"):
+        run(stage, wanted, expected=plan.changes)
+    assert all("by hand" in each.definition.payload for each in stored(stage).values())
+
+
 def test_what_was_confirmed_is_what_is_done(stage: Stage) -> None:
     plan = run(stage, {"job.a": job(every="1h")}, dry_run=True)
     edited = {"job.a": job(every="2h")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.model import Trouble
 from duetime.engine.outcome import Failed, Outcome, Waiting
 from duetime.engine.policy import changes
+from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.incidents import ALERT_PAUSE, MAX_OPEN_CAUSES, MAX_REMINDERS, IncidentRow, cause_of
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.worker.label_check import note_unreachable
@@ -275,6 +277,45 @@ def test_a_schedule_that_paused_itself_is_told_and_over_when_resumed(store: Base
     store.change(schedule, Instant(T0 + 3 * HOUR), changes.resume)
     tell(store, T0 + 3 * HOUR)
     assert [each.trouble for each in open_incidents(store)] == [Trouble.FAILED]
+
+
+def test_a_failure_after_a_pause_that_is_over_is_told_as_a_failure(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(2 * MINUTE, pause_after=2))
+    for minute in (2, 4):
+        run_at(hand, T0 + minute * MINUTE, NO_WATER)
+        tell(store, T0 + minute * MINUTE)
+    tell(store, T0 + 12 * MINUTE)
+    assert told(store) == ["water the plants failed", "water the plants is paused"]
+    store.change(schedule, Instant(T0 + 13 * MINUTE), changes.resume)
+    run_at(hand, T0 + 14 * MINUTE)
+    tell(store, T0 + 14 * MINUTE)
+    run_at(hand, T0 + 16 * MINUTE, Failed("ValueError: other", permanent=True))
+    for minute in range(16, 60):
+        tell(store, T0 + minute * MINUTE)
+    assert told(store)[2:] == ["water the plants failed"]
+
+
+def test_a_pause_is_told_however_many_causes_are_open(store: BaseStore, hand: Hand) -> None:
+    number = MAX_OPEN_CAUSES + 5
+    create_one(store, every(2 * MINUTE, pause_after=number))
+    for minute in range(2, 2 * number + 2, 2):
+        error = Failed(f"Error: {'abcdefghijklmnopqrstuvwxyz'[minute // 2 % 26] * 3}", permanent=True)
+        run_at(hand, T0 + minute * MINUTE, error)
+    for hour in range(1, 4):
+        tell(store, T0 + hour * HOUR)
+    assert "water the plants is paused" in told(store)
+
+
+def test_an_incident_is_told_once_alerts_are_switched_on(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(2 * MINUTE, alert="off", pause_after=0))
+    run_at(hand, T0 + 2 * MINUTE, NO_WATER)
+    policy = json.dumps({"alert": "first", "pause_after": 0})
+    store.change(schedule, Instant(T0 + 3 * MINUTE), partial(changes.edit, patch=Edit(policy=policy)))
+    assert tell(store, T0 + 3 * MINUTE) == 0
+    for minute in (4, 6):
+        run_at(hand, T0 + minute * MINUTE, NO_WATER)
+        tell(store, T0 + minute * MINUTE)
+    assert told(store) == ["water the plants failed"]
 
 
 def test_two_processes_tell_an_owner_once(store: BaseStore, opener: object, hand: Hand) -> None:

@@ -64,8 +64,10 @@ def apply_further(
         if isinstance(each, IncidentEvent):
             is_gathered = each.trouble in (Trouble.MISSED, Trouble.HELD)
             due = None if each.alert == AlertMode.OFF else now + (GATHER_FOR if is_gathered else 0)
+            # only errors have ever new causes, which must not hide that the schedule has stopped
+            most = MAX_OPEN_CAUSES if each.trouble == Trouble.FAILED else 10 * MAX_OPEN_CAUSES
             tx.send(
-                "note_incident", each.owner, each.schedule, each.trouble, each.schedule, each.cause, MAX_OPEN_CAUSES,
+                "note_incident", each.owner, each.schedule, each.trouble, each.schedule, each.cause, most,
                 OTHER_CAUSES, each.cause, each.text, each.run, now, now, each.alert, due,
             )  # fmt: skip
         elif isinstance(each, IncidentMark) and each.is_open:

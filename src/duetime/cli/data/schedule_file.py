@@ -100,6 +100,6 @@ def toml_export(
     head = {HEAD: {"name": name} if owner == LOCAL else {"name": name, "owner": owner}}
     texts = [f"# {each}\n" for each in notes]
     for each in (head, *entries):  # one at a time: the time for a whole document grows with the square of its size
-        table = _plain(each, lambda text: tomlkit.string(text, multiline="\n" in text))
+        table = _plain(each, lambda text: tomlkit.string(text, multiline="\n" in text and "\r" not in text))
         texts.append(f"{tomlkit.dumps(table)}\n")
     return "".join(texts), chosen, notes

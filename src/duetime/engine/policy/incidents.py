@@ -28,7 +28,7 @@ MAX_REMINDERS: Final = 7
 MAX_TEXT_LENGTH: Final = 500
 MAX_CAUSE_LENGTH: Final = 200
 MAX_OPEN_CAUSES: Final = 20
-"""Maximum number of open incidents of one schedule; further causes count as one."""
+"""Maximum number of open failures of one schedule; further causes count as one."""
 MAX_INCIDENTS_LISTED: Final = 20
 """Maximum number of incidents that one message lists."""
 OTHER_CAUSES: Final = "other causes"
@@ -36,6 +36,7 @@ OTHER_CAUSES: Final = "other causes"
 NO_INCIDENT: Final = 0
 """The id of a row that stands for runs, or for a schedule, of which there is no incident."""
 
+_STOPS: Final = (Trouble.PAUSED, Trouble.BROKEN)
 _OF_FAILURES = (NotifyOn.FAILURE, NotifyOn.ALWAYS)
 
 _CHANGING = pattern(
@@ -152,7 +153,7 @@ def trouble_to_tell(incident: IncidentRow, messenger: Messenger | None) -> str:
 def describe(incidents: Sequence[IncidentRow], now: Instant, messenger: Messenger | None = None) -> OwnerMessage:
     """Return the one message about the incidents of an owner. A schedule that stopped by itself is named once, although
     its failure is an incident, too; and so is one that works again, unless it failed since."""
-    stopped = {each.schedule for each in incidents if each.trouble in (Trouble.PAUSED, Trouble.BROKEN)}
+    stopped = {each.schedule for each in incidents if each.trouble in _STOPS and each.recovered is None}
     incidents = [each for each in incidents if each.trouble != Trouble.FAILED or each.schedule not in stopped]
     incidents = [each._replace(trouble=trouble_to_tell(each, messenger)) for each in incidents]
     unwell = [each for each in incidents if each.recovered is None]

@@ -85,6 +85,9 @@ class FileStep(NamedTuple):
     edit: Edit | None = None
 
 
+_CHANGED: Final = "the schedules changed in the meantime; look at the plan again"
+
+
 def apply(call: Call, request: ApplyFile) -> Answer[FilePlan]:
     """Make the schedules of a file what it says, in transactions of at most `MAX_PART`. A dry run only says what would
     be done. After a failure, the same request goes on with what is left."""
@@ -98,7 +101,7 @@ def apply(call: Call, request: ApplyFile) -> Answer[FilePlan]:
     planner = _FilePlanner(call, request)
     changes = [each.change for each in planner.steps]
     if request.expected is not None and changes != list(request.expected):
-        raise refuse("changed", "the schedules changed in the meantime; look at the plan again")
+        raise refuse("changed", _CHANGED)
     if not request.dry_run:
         _carry_out(call, request, planner.steps)
     return Answer(FilePlan(changes, planner.unchanged), planner.warnings, planner.notes)
@@ -122,6 +125,8 @@ def _carry_out(call: Call, request: ApplyFile, steps: Sequence[FileStep]) -> Non
             if len(steps) <= MAX_PART:
                 return
         steps = [each for each in _FilePlanner(call, request).steps if each.change[:2] not in finished]
+        if request.expected is not None and any(each.change not in request.expected for each in steps):
+            raise refuse("changed", _CHANGED)
 
 
 class _FilePlanner:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
-from duetime.engine.clock import DAY, SECOND, Instant
+from duetime.engine.clock import DAY, NEVER, SECOND, Instant
 from duetime.engine.errors import InvalidInput, UnreadableTime
 from duetime.engine.times import read_time
 from duetime.engine.triggers import OnceTrigger, Trigger, build_trigger, describe, warnings_for
@@ -41,7 +41,7 @@ class Explanation(NamedTuple):
         """Return the next times."""
         instants: list[Instant] = []
         following = self.trigger.next_after(Instant(self.now - 1))
-        while following is not None and len(instants) < count:
+        while following is not None and following < NEVER and len(instants) < count:
             instants.append(following)
             following = self.trigger.next_after(following)
         return instants

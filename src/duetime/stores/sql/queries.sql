@@ -334,7 +334,8 @@ SELECT CAST(? AS text), CAST(? AS bigint), CAST(? AS text),
 WHERE true
 ON CONFLICT (schedule, cause) WHERE recovered IS NULL DO UPDATE SET
   last = excluded.last, number = incidents.number + 1, text = excluded.text, run = excluded.run, alert = excluded.alert,
-  due = CASE WHEN excluded.alert = 'off' THEN NULL WHEN excluded.alert = 'every' AND incidents.resolved IS NULL
+  due = CASE WHEN excluded.alert = 'off' THEN NULL WHEN incidents.resolved IS NULL
+    AND (excluded.alert = 'every' OR incidents.due IS NULL AND incidents.told IS NULL)
     THEN excluded.due ELSE incidents.due END
 
 -- name: is_session
