@@ -64,6 +64,11 @@ def test_prints_and_records_of_a_thread_are_in_order(closed: Duetime, capsys: py
     assert "tea\n" in capsys.readouterr().out, "it is still printed"
 
 
+def test_what_a_condition_writes_is_in_the_log(closed: Duetime) -> None:
+    duetime = closed.start()
+    assert log_of(duetime, "say_nothing", only_if="say('tea')").text == "tea\nWARNING shop: about tea\n"
+
+
 def test_a_task_that_writes_nothing_stores_nothing(closed: Duetime, monkeypatch: pytest.MonkeyPatch) -> None:
     duetime = closed.start()
     written: list[object] = []

@@ -262,6 +262,16 @@ def test_many_deliveries_list_the_latest(there: Site) -> None:
     assert ids == sorted(ids, reverse=True)
 
 
+def test_refused_deliveries_displace_none_that_was_accepted(there: Site) -> None:
+    sender = Sender(there, "github")
+    assert sender.send({}).status == 202
+    for _ in range(MOST_DELIVERIES + 2):
+        assert there.ask("POST", sender.path, JSON, b"{}").status == 401
+    eventually(lambda: sum(row.get("count", 1) for row in sender.view()["deliveries"]) == MOST_DELIVERIES + 3)
+    view = sender.view()
+    assert len(view["deliveries"]) == 2 and view["last_used"] is not None
+
+
 SPARED = re.compile(r"/hooks/.*|/healthz|/readyz|/static/.*|/login|/\.well-known/.*|/api/openapi\.json|/calendar/.*")
 """Paths that anybody may read, or that are the hook's own."""
 

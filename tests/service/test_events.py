@@ -77,6 +77,20 @@ def test_a_task_gets_the_event_and_its_values(bench: Bench) -> None:
     assert event == ("push", {"ref": "main", "who": {"name": "{ref}"}, "n": 3})
 
 
+@pytest.mark.parametrize("text", ["{a}", "x{a}"])
+def test_what_an_event_inserts_into_a_run_is_bounded(bench: Bench, text: str) -> None:
+    """Otherwise, few words and one event need gigabytes in the worker."""
+    schedule = bench.job("note", [text] * 600, when="on push", max_attempts=3)
+    for value in ("y" * 1_500, "y" * 2_000, [["y" * 2_000]]):
+        bench.duetime.emit("push", {"a": value})
+        bench.run()
+    [([texts], _, _)] = bench.calls
+    assert texts == [text.replace("{a}", "y" * 1_500)] * 600
+    failed = bench.duetime.history(schedule.id)[:2]
+    assert [(run.status, run.attempt) for run in failed] == [("failed", 1)] * 2
+    assert all("more than 1,000,000 characters in all" in str(run.error) for run in failed)
+
+
 def test_without_an_event_braces_are_braces(bench: Bench) -> None:
     schedule = bench.job("note", "{ref}", when="on push")
     bench.duetime.run_now(schedule.id)
@@ -131,6 +145,20 @@ def test_what_an_event_starts_is_looked_up_until_all_has_ended(bench: Bench) -> 
     assert (after.ended, after.reason) == (True, None)
     blind = call._replace(kinds=("prompt",))
     assert look_at_runs(blind, sent).value.runs == [], "of kinds that are not served"
+
+
+def test_all_runs_of_an_event_are_waited_for_and_those_that_failed_come_first(bench: Bench) -> None:
+    for number in range(22):
+        bench.job("echo('a')", when="on push", name=f"quick {number}")
+    bench.job("forward('~b')", when="on push", name="the last")
+    call = bench.call()
+    sent = emit(call, EmitEvent(event="push"))
+    bench.duetime.app.store.expand_events(call.now)
+    waiting = look_at_runs(call, sent).value
+    assert (len(waiting.runs), waiting.ended) == (20, False)
+    bench.run()
+    after = look_at_runs(call, sent).value
+    assert (len(after.runs), after.ended, after.runs[0].status) == (20, True, "failed")
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,14 @@ def test_the_order_of_arrival_is_kept_without_a_worker(store: BaseStore, hand: H
     assert statuses(store, later) == []  # it did not exist when they arrived
 
 
+def test_an_event_from_a_machine_whose_clock_is_a_bit_behind_is_heard(store: BaseStore) -> None:
+    """Its sender was told that it starts the schedule. Whoever shares a file shares a clock."""
+    schedule = create_one(store, waits(created=Instant(T0 + SECOND)))
+    send(store)
+    expand(store, T0 + 2 * SECOND)
+    assert statuses(store, schedule) == (["pending"] if store.writes_overlap else [])
+
+
 def test_a_schedule_from_a_clock_that_was_ahead_hears_what_comes(store: BaseStore) -> None:
     schedule = create_one(store, waits(created=Instant(T0 + HOUR)))
     send(store)
@@ -412,9 +420,12 @@ def test_old_events_are_pruned_unless_a_run_needs_them(store: BaseStore, hand: H
     assert (store.event(first.event_id), store.event(second.event_id)) == (None, None)
 
 
-def test_bytes_of_events_count(store: BaseStore) -> None:
-    from duetime.engine.model import EventRow
+def test_an_event_that_is_repeated_uses_no_bytes(store: BaseStore) -> None:
+    event = EventRow(0, "ada", "push", "key", Instant(T0), 0, '"' + "x" * 10_000 + '"')
+    assert {store.emit(event, 50_000).duplicate for _ in range(20)} == {False, True}
 
+
+def test_bytes_of_events_count(store: BaseStore) -> None:
     def emit(number: int) -> None:
         store.emit(EventRow(0, "ada", "push", None, Instant(T0), 0, '"' + number * "x" + '"'), 10_000)
 

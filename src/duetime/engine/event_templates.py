@@ -12,37 +12,53 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from duetime.engine.triggers.event import MISSING, text_of, value_at
+from duetime.engine.triggers.event import MISSING, texts_of, value_at
 
 _TEMPLATE: Final = re.compile(
     r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://\S*|\{\{|\}\}|\{([A-Za-z0-9_][A-Za-z0-9_.:/-]*)\}", re.ASCII
 )
 MAX_INSERTED: Final = 2_000
 """Maximum number of characters of a value within a text."""
+MAX_INSERTED_IN_ALL: Final = 1_000_000
+"""Maximum number of characters that an event adds to a run: few words can name a long value many times."""
 
 
-def filled_text(text: str, data: object) -> str:
-    """Return a text with the values of an event."""
+class TooMuchInserted(Exception):
+    permanent = True
 
-    def insert(match: re.Match[str]) -> str:
+
+class Filling:
+    """Inserts the values of one event into the texts of one run. Each path is looked up once."""
+
+    def __init__(self, data: object) -> None:
+        self._data, self._text_at, self._room = data, texts_of(data), MAX_INSERTED_IN_ALL
+
+    def fill(self, value: Any, *, as_text: bool = False) -> Any:
+        """Return a JSON value whose texts have the values of the event. A text that is nothing but a path becomes the
+        value itself, such as a number, unless only texts are wanted."""
+        if isinstance(value, str):
+            whole = _TEMPLATE.fullmatch(value)
+            text = self._text_at(whole[1]) if whole is not None and whole[1] is not None else None
+            if whole is None or text is None:
+                return _TEMPLATE.sub(self._insert, value)
+            self._take(text)
+            return text if as_text else value_at(self._data, whole[1])
+        if isinstance(value, Mapping):
+            return {name: self.fill(each) for name, each in value.items()}
+        return [self.fill(each) for each in value] if isinstance(value, list) else value
+
+    def _insert(self, match: re.Match[str]) -> str:
         if match[1] is None:
             return match[0][0] if match[0] in ("{{", "}}") else match[0]
-        value = value_at(data, match[1])
-        return match[0] if value is MISSING else text_of(value)[:MAX_INSERTED]
+        text = self._text_at(match[1])
+        return match[0] if text is None else self._take(text[:MAX_INSERTED])
 
-    return _TEMPLATE.sub(insert, text)
-
-
-def filled(value: Any, data: object, *, as_text: bool = False) -> Any:
-    """Return a JSON value whose texts have the values of an event. A text that is nothing but a path becomes the value
-    itself, such as a number, unless only texts are wanted."""
-    if isinstance(value, str):
-        whole = _TEMPLATE.fullmatch(value)
-        inner = value_at(data, whole[1]) if whole is not None and whole[1] is not None else MISSING
-        return filled_text(value, data) if inner is MISSING else text_of(inner) if as_text else inner
-    if isinstance(value, Mapping):
-        return {name: filled(each, data) for name, each in value.items()}
-    return [filled(each, data) for each in value] if isinstance(value, list) else value
+    def _take(self, text: str) -> str:
+        self._room -= len(text)
+        if self._room < 0:
+            most = f"{MAX_INSERTED_IN_ALL:,} characters"
+            raise TooMuchInserted(f"the values of the event are more than {most} in all; name fewer or shorter ones")
+        return text
 
 
 def unknown_paths(texts: Sequence[object], data: object) -> list[str]:

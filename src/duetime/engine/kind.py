@@ -148,10 +148,10 @@ class Work:
         """Return the payload, of which these fields have the values of the event that started the run."""
         if self.event is None:
             return payload
-        from duetime.engine.event_templates import filled  # few runs need it
+        from duetime.engine.event_templates import Filling  # few runs need it
 
-        data = json.loads(self.event.data)
-        return {name: filled(value, data, **how) if name in fields else value for name, value in payload.items()}
+        fill = Filling(json.loads(self.event.data)).fill
+        return {name: fill(value, **how) if name in fields else value for name, value in payload.items()}
 
 
 class Gates(Protocol):

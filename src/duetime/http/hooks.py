@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import re
-from collections import defaultdict, deque
+from collections import defaultdict
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -24,7 +24,7 @@ from duetime.http.connection_limits import mark_authenticated
 from duetime.http.problems import refusal
 from duetime.security.webhook_signatures import WrongSignature, verify
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, error_class, refuse
-from duetime.service.operations.hooks import MOST_DELIVERIES, accept, event_name, note_deliveries
+from duetime.service.operations.hooks import accept, add_delivery, event_name, note_deliveries
 from duetime.service.owner_limits import NOBODY, OwnerLimits, TooManyRequests
 from duetime.service.presenters import View
 from duetime.service.services import Services
@@ -46,7 +46,7 @@ class Receiver:
         self._services, self._limits = services, limits
         self._monotonic = SystemClock().monotonic  # a settable clock must not hide what others change
         self._known: dict[str, tuple[HookRow, float]] = {}
-        self._notes: dict[str, deque[View]] = defaultdict(partial(deque[View], maxlen=MOST_DELIVERIES))
+        self._notes: dict[str, list[View]] = defaultdict(list)
         self._writing: asyncio.Task[None] | None = None
 
     def routes(self) -> list[Route]:
@@ -100,7 +100,7 @@ class Receiver:
         return {"event_id": note["event_id"], "duplicate": note["duplicate"]}
 
     def _note(self, hook: HookRow, note: View) -> None:
-        self._notes[hook.id].append(note)
+        add_delivery(self._notes[hook.id], note)
         if self._writing is None:
             self._writing = asyncio.get_running_loop().create_task(self._write())
 
@@ -110,7 +110,7 @@ class Receiver:
         self._notes.clear()
         for hook, rows in notes.items():
             with suppress(DuetimeError):  # the events are stored; this is only a list to look at
-                await anyio.to_thread.run_sync(note_deliveries, self._services, hook, list(rows))
+                await anyio.to_thread.run_sync(note_deliveries, self._services, hook, rows[::-1])
 
 
 def data_of(content_type: str, body: bytes) -> View:

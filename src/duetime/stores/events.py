@@ -17,6 +17,7 @@ from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.errors import InvalidInput, LimitReached
 from duetime.engine.model import ENDED, EventRow, Run, Schedule, ScheduleId
 from duetime.engine.policy.arrivals import Arrivals
+from duetime.engine.policy.rewind import SKEW
 from duetime.engine.policy.rows import RunEvent
 from duetime.engine.store_interfaces import Events, SentEvent
 from duetime.engine.triggers.base import Trigger
@@ -59,7 +60,12 @@ def names_for(name: str) -> str:
     return json.dumps([name] if name.startswith(ENDED) else [name, *wider, "*"])
 
 
+def _size_of(event: EventRow) -> int:
+    return len(event.data.encode()) + BYTES_PER_EVENT
+
+
 class EventsMixin(TrimMixin, IncidentsMixin, Events):
+    writes_overlap: bool
     _emits: SharedCommit[Request, SentEvent]
 
     @abstractmethod
@@ -77,7 +83,11 @@ class EventsMixin(TrimMixin, IncidentsMixin, Events):
                 for owner in sorted({event.owner for event in events}):
                     self._count_sent(tx, owner, [request for request in requests if request[0].owner == owner], now)
                 tx.announce(at_once=True)
-                return insert_events(tx, events)
+                stored = insert_events(tx, events)
+                for (event, limit), each in zip(requests, stored, strict=True):
+                    if each.duplicate and limit is not None:
+                        tx.send("add_stored_bytes", event.owner, -_size_of(event))
+                return stored
 
         stored = self._counting(now, write)
         if not all(each.duplicate for each in stored):
@@ -88,8 +98,7 @@ class EventsMixin(TrimMixin, IncidentsMixin, Events):
         """Count events of one owner, whose row stays locked, so that they are stored in the order of their numbers."""
         limit = requests[0][1]
         if limit is not None:  # first, as where an owner's rows are trimmed: no two can wait for each other
-            size = sum(len(event.data.encode()) + BYTES_PER_EVENT for event, _ in requests)
-            add_bytes(tx, owner, size, limit, now)
+            add_bytes(tx, owner, sum(_size_of(event) for event, _ in requests), limit, now)
         [(in_minute, total)] = tx.rows("count_events", owner, now // MINUTE, len(requests), len(requests))
         if in_minute > MAX_PER_MINUTE:
             message = f"the limit of {MAX_PER_MINUTE:,} events a minute is reached; send fewer, or wait a minute"
@@ -163,7 +172,7 @@ class EventsMixin(TrimMixin, IncidentsMixin, Events):
             events = [EventRow._make(row) for row in tx.rows("open_events", MAX_OPEN)]
             if not events:
                 return False
-            expansion = _Expansion(tx, now)
+            expansion = _Expansion(tx, now, SKEW if self.writes_overlap else 0)
             expansion.choose(events)
             self._decide(tx, now, expansion.pairs, expansion.unreadable)
             for place, event in expansion.reached:
@@ -195,8 +204,9 @@ class EventsMixin(TrimMixin, IncidentsMixin, Events):
 class _Expansion:
     """Chooses the events and the listeners about which one transaction decides."""
 
-    def __init__(self, tx: Transaction, now: Instant) -> None:
-        self._tx, self._now = tx, now
+    def __init__(self, tx: Transaction, now: Instant, skew: int) -> None:
+        """`skew`: how far the clock that dates events may be behind the one that dates schedules."""
+        self._tx, self._now, self._skew = tx, now, skew
         self._known: dict[tuple[str, str], tuple[int, list[Listener]]] = {}
         self._checks = self._bytes = 0
         self.pairs: list[Pair] = []
@@ -229,7 +239,7 @@ class _Expansion:
             if len(self.pairs) >= MAX_DECISIONS:
                 return place
             place = schedule
-            if event.at < created <= self._now:
+            if event.at + self._skew < created <= self._now:
                 continue
             if trigger is None:
                 self.unreadable.add(schedule)

@@ -12,6 +12,7 @@ import pytest
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.triggers import build_trigger, describe, trigger_from_json, trigger_to_json
+from duetime.engine.triggers.event import MISSING, value_at
 from duetime.service.when import read_phrase
 from duetime.stores.events import names_for
 
@@ -33,6 +34,11 @@ NOW = Instant(1_800_000_000_000_000)
             "on mail.new where from.address = 'a and b' and subject exists",
             {"event": "mail.new", "where": {"from.address": "a and b", "subject": "*"}},
             "on the event mail.new where from.address is a and b and subject is present",
+        ),
+        (
+            "on mail.new where subject is present and from.address is present@example.org",
+            {"event": "mail.new", "where": {"subject": "*", "from.address": "present@example.org"}},
+            "on the event mail.new where from.address is present@example.org and subject is present",
         ),
         (
             "on x where a = 1 or 2 and b is true, at most once an hour",
@@ -57,12 +63,23 @@ def test_days_stay_days(phrase: str) -> None:
     assert read_phrase(phrase)[0] != "event"
 
 
-@pytest.mark.parametrize(
-    "phrase", ["on x where a!=1", "on x where a >= 5", "on x where a", "on x where a = 1 and a = 2"]
-)
-def test_a_condition_that_is_none(phrase: str) -> None:
+@pytest.mark.parametrize("condition", ["a!=1", "a >= 5", "a", "a = 1 and a = 2", "a is not b"])
+def test_a_condition_that_is_none(condition: str) -> None:
     with pytest.raises(InvalidInput, match="as in"):
-        read_phrase(phrase)
+        read_phrase(f"on x where {condition}")
+
+
+@pytest.mark.parametrize("value", [{"name": "x"}, [], [["x"]], ["x", {}], "x" * 201, ["x"] * 21])
+def test_a_value_that_no_condition_can_have(value: Any) -> None:
+    with pytest.raises(InvalidInput, match="a value must be"):
+        build_trigger("event", {"event": "x", "where": {"a": value}}, zone="UTC", now=NOW)
+
+
+def test_an_index_has_one_form() -> None:
+    data = {"a": ["first", {"b": "second"}]}
+    assert (value_at(data, "a.0"), value_at(data, "a.1.b")) == ("first", "second")
+    for path in ("a.00", "a.01.b", "a.-1", "a.2", "a.x", "a.\u0661"):
+        assert value_at(data, path) is MISSING
 
 
 def test_a_long_phrase_is_read_in_time() -> None:

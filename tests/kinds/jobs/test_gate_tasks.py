@@ -123,6 +123,23 @@ def test_both_parts_must_pass_and_the_first_look_sees_both(kind: JobKind) -> Non
     assert looks(kind, gate, {"a": 0, "b": 1}, {"a": 1, "b": 1}, {"a": 1, "b": 2}) == [NO, NO, 2]
 
 
+def test_what_one_part_refuses_is_refused_although_a_later_part_fails(kind: JobKind) -> None:
+    calls: list[str] = []
+
+    def page() -> str:
+        calls.append("page")
+        raise OSError("it is away")
+
+    failing = kind_with(Task(lambda: False, name="is_open"), Task(page))
+    for _ in range(2):
+        assert look(failing, "is_open() and page()").reason == "is_open returned false"
+    assert calls == [], "it is not called for nothing"
+    assert look(failing, "is_open() and page() | changed()").reason == "is_open returned false"
+    with pytest.raises(OSError, match="it is away"):
+        look(failing, "page() and is_open()")
+    failing.close()
+
+
 def test_the_first_look_says_so_and_later_ones_say_what_they_saw(kind: JobKind) -> None:
     kind.values.append("a")  # type: ignore[attr-defined]
     first = look(kind, "value() | changed()")
@@ -305,6 +322,10 @@ def test_files_changed_names_new_and_changed_files(tmp_path: Path) -> None:
     (folder / "a.txt").unlink()
     third = look(kind, gate, second.memory)
     assert json.loads(third.result or "") == {"changed": [], "number_of_files": 1}
+    (folder / "copy.txt").write_text("a")
+    os.utime(folder / "copy.txt", (1_600_000_000, 1_600_000_000))
+    fourth = look(kind, gate, third.memory)
+    assert json.loads(fourth.result or "")["changed"] == ["copy.txt"], "a copy keeps the time of its original"
 
 
 def test_files_changed_stays_below_the_folders_of_the_settings(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ _CHAIN = re.compile(
 _BARE = r"""[^\s"'](?:(?!\s(?:and|or)\s).)*?"""
 _VALUE = rf"""(?:"[^"]*"|'[^']*'|{_BARE})"""
 _CONDITION = re.compile(
-    rf"([^\s=!<>]+)(?:\s*(?:==?|\bis\b)\s*({_VALUE}(?:\s+or\s+{_VALUE})*)|\s+(?:exists|is present))(?:\s+and\s+|$)",
+    r"([^\s=!<>]+)(?:\s+(?:exists|is present)"
+    rf"|\s*(?:==?|\bis\b(?!\s+not\b))\s*({_VALUE}(?:\s+or\s+{_VALUE})*))(?:\s+and\s+|$)",
     re.IGNORECASE,
 )
 _OR = re.compile(rf"({_VALUE})(?:\s+or\s+|$)", re.IGNORECASE)

@@ -13,7 +13,7 @@ from duetime.engine.clock import NEVER, Instant
 from duetime.engine.errors import InvalidInput, InvalidTrigger
 from duetime.engine.model import EVENT_NAME, MAX_EVENT_NAME_LENGTH, RunStatus
 from duetime.engine.triggers.base import Trigger
-from duetime.engine.value_class import dataclass
+from duetime.engine.value_class import dataclass, pattern
 
 AGENTS: Final = "agent."
 """The beginning of the names of events that an agent's run may send."""
@@ -23,6 +23,8 @@ MAX_TEXT_LENGTH: Final = 200
 """Maximum number of characters of a path or a value in a condition."""
 ANY: Final = "*"
 """As a name, it stands for all names; as a value, for any value that is present."""
+_INDEX: Final = pattern(r"0|[1-9][0-9]{0,8}")
+"""An index has one form, so that a value is not looked up under many paths."""
 _PATTERN: Final = rf"\*|{EVENT_NAME}(?:(?<=\.)\*)?|~{EVENT_NAME}"
 """What a schedule may listen to; only the engine gives names that begin with ~. Compiled when it is needed, which few
 processes do."""
@@ -55,7 +57,7 @@ def value_at(data: object, path: str) -> object:
     for part in path.split("."):
         if isinstance(data, Mapping) and part in data:
             data = data[part]
-        elif isinstance(data, list) and part.isascii() and part.isdigit() and len(part) < 10 and int(part) < len(data):
+        elif isinstance(data, list) and _INDEX.fullmatch(part) and int(part) < len(data):
             data = data[int(part)]
         else:
             return MISSING
@@ -132,8 +134,9 @@ def _values(values: object) -> tuple[str, ...]:
     if values == ANY:
         return ()
     listed: Sequence[Any] = values if isinstance(values, list | tuple) else [values]
-    texts = tuple(text_of(value) if isinstance(value, str | int | float | None) else "" for value in listed)
-    if not 0 < len(texts) <= MAX_VALUES or any(len(text) > MAX_TEXT_LENGTH or not text.isprintable() for text in texts):
+    texts = tuple(text_of(value) for value in listed[: MAX_VALUES + 1] if isinstance(value, str | int | float | None))
+    is_readable = all(len(text) <= MAX_TEXT_LENGTH and text.isprintable() for text in texts)
+    if not (0 < len(texts) == len(listed) <= MAX_VALUES and is_readable):
         problem = f"a value must be a text of at most {MAX_TEXT_LENGTH} characters, a number, true, false or null, or a"
         raise InvalidTrigger(field="where", problem=f"{problem} list of at most {MAX_VALUES} of them.")
     return texts

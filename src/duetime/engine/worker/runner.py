@@ -101,7 +101,8 @@ def _failure(item: ClaimedRun, error: BaseException) -> Outcome:
         trace = traceback_of(error)
         text = redacted(trace, secrets_of(definition.payload))
         log.error("run %s of %s failed\n%s", item.id, definition.public_id, text)
-        return _stored_outcome(item, Failed(error_text(error), traceback=trace))
+        is_permanent = getattr(error, "permanent", False) is True
+        return _stored_outcome(item, Failed(error_text(error), permanent=is_permanent, traceback=trace))
     except BaseException as second:
         names = type(error).__name__, type(second).__name__
         log.error("run %s of %s failed: %s; describing it raised %s", item.id, definition.public_id, *names)

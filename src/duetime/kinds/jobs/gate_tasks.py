@@ -105,12 +105,12 @@ def files_changed(
     top = allowed_folder(folder, folders)
     files = list(_files(top))
     digest = hashlib.sha256(
-        "".join(f"{path}\0{at}\0{size}\0" for path, at, size in files).encode(errors="surrogateescape")
+        "".join(f"{path}\0{at}\0{size}\0" for path, at, size, _ in files).encode(errors="surrogateescape")
     )
-    before, since = memory.compare([digest.hexdigest(), max((at for _, at, _ in files), default=0)])
+    before, since = memory.compare([digest.hexdigest(), max((arrived for *_, arrived in files), default=0)])
     if before == digest.hexdigest():
         raise NotNow("no file has changed")
-    names = [path for path, at, _ in files if at > since]
+    names = [path for path, *_, arrived in files if arrived > since]
     return {"changed": names[:_MOST_NAMED], "number_of_files": len(files)}
 
 
@@ -124,9 +124,9 @@ def allowed_folder(folder: str, folders: Sequence[str]) -> str:
     return str(path.resolve())
 
 
-def _files(top: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the path below the folder, the time of the last change and the size of each file, in a fixed order. Links
-    are not followed, so that nothing outside is read."""
+def _files(top: str) -> Iterator[tuple[str, int, int, int]]:
+    """Yield the path below the folder, the time of the last change, the size and the time of its arrival of each file,
+    in a fixed order. A copy may be older than its arrival. Links are not followed, so that nothing outside is read."""
     if not Path(top).is_dir():
         raise InvalidInput(field="folder", problem="there is no such folder")
     left = _MOST_FILES
@@ -139,7 +139,8 @@ def _files(top: str) -> Iterator[tuple[str, int, int]]:
         for path in (Path(parent, name) for name in sorted(names)):
             with suppress(FileNotFoundError):  # it was deleted meanwhile
                 about = path.lstat()
-                yield str(path.relative_to(top)), about.st_mtime_ns, about.st_size
+                arrived = max(about.st_mtime_ns, about.st_ctime_ns)
+                yield str(path.relative_to(top)), about.st_mtime_ns, about.st_size, arrived
 
 
 def _print(value: Any) -> str:

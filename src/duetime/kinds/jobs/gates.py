@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -34,6 +35,9 @@ T = TypeVar("T")
 
 LONGEST: Final = 30.0
 """Maximum seconds that a gate may take."""
+_MOST_CHECKS: Final = 512
+"""Maximum number of checks of one owner at once, including those whose tasks have not returned in time: more than a
+worker has threads."""
 _FIELD: Final = "only_if"
 _CLOCK: Final = SystemClock()
 _OVER: Final = f"it took longer than {LONGEST:g} s"
@@ -56,7 +60,7 @@ class GateChecks:
         """`unknown_here` returns a run whose tasks are not known, `call` calls a task that a project registered, and
         `http` returns the client that reaches only public addresses and these hosts."""
         self._planner, self._unknown_here, self._call_foreign, self._http = planner, unknown_here, call, http
-        self._helpers = Helpers()
+        self._helpers = Helpers(_MOST_CHECKS)
 
     def check(self, gate: str, caller: Caller) -> None:
         try:
@@ -113,7 +117,7 @@ class GateChecks:
         """Evaluate in another thread, because a task may not return in time. A process and a coroutine are ended then;
         a thread cannot be."""
         try:
-            return self._helpers.run(evaluate, LONGEST, owner)
+            return self._helpers.run(partial(copy_context().run, evaluate), LONGEST, owner)
         except NoneFree:
             raise GateFailed("too many earlier checks of gates have not returned") from None
         except Abandoned:
@@ -127,7 +131,8 @@ class GateChecks:
         for index, stage in enumerate(stages):
             if stage.step.apart:
                 reason = reason or _refusal(stages[index - 1], value)
-            if reason is not None and memory is not None:
+            is_compared = memory is None and any("memory" in each.task.constants for each in stages[index:])
+            if reason is not None and not is_compared:
                 break  # the first look goes on, so that each step has something to compare with
             if _CLOCK.monotonic() > ends:
                 raise GateFailed(_OVER)
@@ -135,6 +140,10 @@ class GateChecks:
                 value = self._call(stage, index, value, memories[str(index)], work, ends)
             except NotNow as refusal:
                 reason = reason or str(refusal)
+            except Exception:
+                if reason is None:
+                    raise
+                break
             if not isinstance(value, bool):
                 result = value
         else:

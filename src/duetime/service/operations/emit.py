@@ -10,7 +10,16 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from duetime.engine.encoding import encode_whole
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import ENDED, MAX_EVENT_NAME_LENGTH, EventRow, Run, Schedule, ScheduleId, ScheduleState
+from duetime.engine.model import (
+    ENDED,
+    MAX_EVENT_NAME_LENGTH,
+    EventRow,
+    Run,
+    RunStatus,
+    Schedule,
+    ScheduleId,
+    ScheduleState,
+)
 from duetime.engine.value_class import dataclass
 from duetime.service import MOST_SECONDS
 from duetime.service.lookup import name_of
@@ -24,6 +33,7 @@ _MAX_RUNS = 10
 declare(no_listener='No schedule listens to {event} yet; create one with when "on {event}".')
 R = TypeVar("R")
 _MAX_ROWS = 20
+_MAX_RUNS_WAITED_FOR = 1_000
 is_over = attrgetter("value.ended")
 """Returns whether what an event started has ended."""
 
@@ -43,7 +53,7 @@ class EventEffect(NamedTuple, Generic[R]):
     duplicate: bool
     """Whether an event with its key was sent before, which has this number."""
     runs: Sequence[R] = ()
-    """At most 20 of the runs that it caused, if the sender waited for them."""
+    """At most 20 of the runs that it caused, those that failed first, if the sender waited for them."""
     ended: bool = False
     """Whether all of them have ended, and none is still to come."""
     reason: str | None = None
@@ -82,11 +92,17 @@ def look_at_runs(call: Call, sent: Answer[EventEffect[Run]]) -> Answer[EventEffe
     """Return an event with the runs that it has caused until now."""
     with suppress(DuetimeError):
         event = call.scheduler.store.event(sent.value.event_id)
-        runs = [] if event is None else call.scheduler.store.runs_of_event(event, _MAX_ROWS)
-        is_open = event is not None and event.reached is not None
-        reasons = [why_not_started(call)] if is_open else [waited_for(call, run)["reason"] for run in runs]
-        reason = next(filter(None, reasons), None)
-        seen = list(filter(call.sees, runs))
+        runs = [] if event is None else call.scheduler.store.runs_of_event(event, _MAX_RUNS_WAITED_FOR + 1)
+        reason: str | None
+        if event is not None and event.reached is not None:
+            reason = why_not_started(call)
+        elif len(runs) > _MAX_RUNS_WAITED_FOR:
+            reason = f"it started more than {_MAX_RUNS_WAITED_FOR:,} runs, which are too many to wait for"
+        else:
+            reason = next(filter(None, (waited_for(call, run)["reason"] for run in runs)), None)
+        seen = sorted(filter(call.sees, runs), key=lambda run: run.status not in (RunStatus.FAILED, RunStatus.LOST))[
+            :_MAX_ROWS
+        ]
         return sent._replace(value=sent.value._replace(runs=seen, ended=reason is None, reason=reason))
     return sent
 

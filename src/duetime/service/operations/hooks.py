@@ -85,8 +85,8 @@ def find_hook(call: Call, reference: str) -> HookRow:
     """Return a hook of the caller by its id or name."""
     check(call.caller.scopes)
     store, owner = call.scheduler.store, call.caller.owner
-    named = (each for each in store.hooks(owner, MOST_HOOKS) if each.name == reference)
-    hook = store.hook(reference) if reference.startswith(PREFIX) else next(named, None)
+    hook = store.hook(reference) if reference.startswith(PREFIX) else None
+    hook = hook or next((each for each in store.hooks(owner, MOST_HOOKS) if each.name == reference), None)
     if hook is None or (hook.owner != owner and not call.caller.operator):
         raise refuse("not_found", "There is no hook with this id or name; a list of hooks shows those that exist.")
     return hook
@@ -167,17 +167,24 @@ def event_name(hook: HookRow, headers: Mapping[str, str], data: View) -> str:
     return f"{hook.name}.{type_}" if isinstance(type_, str) and _TYPE.fullmatch(type_) else hook.name
 
 
+def add_delivery(rows: list[View], note: View) -> None:
+    """Add a delivery to the latest ones of a hook, newest first. Refusals for the same reason are one with a count, so
+    that they do not displace what was accepted."""
+    place = next((at for at, row in enumerate(rows) if "error" in row and row["error"] == note.get("error")), None)
+    count = {} if place is None else {"count": rows.pop(place).get("count", 1) + note.get("count", 1)}
+    rows[:] = [note | count, *rows][:MOST_DELIVERIES]
+
+
 def note_deliveries(services: Services, hook: str, notes: Sequence[View]) -> HookRow:
-    """Add deliveries, the oldest first, to the latest ones of a hook; equal refusals in a row are one with a count."""
+    """Add deliveries, the oldest first, to the latest ones of a hook."""
 
     def add(each: HookRow) -> HookRow:
         rows = json.loads(each.deliveries)
         for note in notes:
-            is_equal = bool(rows) and "error" in note and rows[0].get("error") == note["error"]
-            rows[: int(is_equal)] = [note | ({"count": rows[0].get("count", 1) + 1} if is_equal else {})]
+            add_delivery(rows, note)
         rows.sort(key=lambda row: -row["at"])
         used = max((note["at"] for note in notes if "event" in note), default=each.used)
-        return replace(each, used=used, deliveries=json.dumps(rows[:MOST_DELIVERIES]))
+        return replace(each, used=used, deliveries=json.dumps(rows))
 
     return services.scheduler.store.change_hook(hook, add)
 
