@@ -117,6 +117,12 @@ def test_phrases_across_a_clock_change(text: str, zone: str, now: str, due: tupl
         ("on the 1st of every month at 9am", "cron", {"expression": "0 9 1 * *"}),
         ("every month on the 15th at 9", "cron", {"expression": "0 9 15 * *"}),
         ("every year on dec 24 at 6pm", "cron", {"expression": "0 18 24 12 *"}),
+        ("every 2 years on march 1st at 9", "rrule",
+         {"rrule": "FREQ=YEARLY;INTERVAL=2;BYMONTH=3;BYMONTHDAY=1;BYHOUR=9;BYMINUTE=0;BYSECOND=0"}),
+        ("every hour between 9am and 5", "interval", {"hours": 1, "between": "09:00-17:00"}),
+        ("every hour between noon and 6", "interval", {"hours": 1, "between": "12:00-18:00"}),
+        ("every hour between 10pm and 6", "interval", {"hours": 1, "between": "22:00-06:00"}),
+        ("every hour between 9:00 and 05:00", "interval", {"hours": 1, "between": "09:00-05:00"}),
         ("every day at 9 until dec 24", "cron", {"expression": "0 9 * * *", "end": "dec 24"}),
         ("0 9 * * 1-5", "cron", {"expression": "0 9 * * 1-5"}),
         ("@daily", "cron", {"expression": "@daily"}),
@@ -201,6 +207,9 @@ def test_what_a_phrase_is_stored_as(text: str, type_: str, config: dict[str, Any
         ("every weekday at 9 except weekdays", 'could not read "except weekdays"'),
         ("every second tuesday except friday at 9", 'could not read "except friday"'),
         ("every tuesday between 9:00 and 17:00", "could not read"),
+        ("every hour between 8:30 and 4:30", "say am or pm"),
+        ("every other weekday at 9", 'say "every monday, wednesday and friday"'),
+        ("every 45 minutes on mondays starting at 9:00", "name both ends"),
     ],
 )
 def test_a_phrase_that_says_too_little_is_refused(text: str, problem: str) -> None:

@@ -585,3 +585,10 @@ def test_a_run_whose_time_was_shortened_is_asked_to_stop_at_its_deadline(store: 
     hand.record([claim], deadline)
     with pytest.raises(Conflict, match="cannot be shortened"):
         store.change_run(claim.run.id, deadline, lambda change, run: changes.shorten_run(change, run, deadline))
+
+
+def test_a_waiting_run_follows_the_label_of_its_edited_schedule(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR, needs="gpu"))
+    store.change(schedule, T0, changes.fire)
+    edit(store, schedule, T0, policy="{}")
+    assert [claim.run.cause for claim in hand.claim(T0 + SECOND)] == ["manual"]  # it takes what needs no label

@@ -177,10 +177,15 @@ def test_a_schedule_chooses_when_its_owner_is_told(store: BaseStore, hand: Hand,
 
 
 def test_a_schedule_that_reports_its_failures_causes_no_second_message(store: BaseStore, hand: Hand) -> None:
-    create(store, every(deliver_to="garden"), every(deliver_to="garden", notify_on="success", name="mow"))
+    told_here = [every(deliver_to="garden", notify_on=on) for on in ("always", "failure", "change")]
+    create(store, *told_here, every(deliver_to="garden", notify_on="success", name="mow"))
     run_at(hand, T0 + MINUTE, NO_WATER)
     tell(store, T0 + MINUTE)
-    assert told(store) == ["water the plants failed", "mow failed"]
+    assert told(store) == [*["water the plants failed"] * 3, "mow failed"]
+    run_at(hand, T0 + 2 * MINUTE, DONE)
+    tell(store, T0 + 2 * MINUTE)
+    tell(store, T0 + MINUTE + ALERT_PAUSE)
+    assert sorted(told(store)[4:]) == ["mow completed", "mow works again", *["water the plants completed"] * 2]
 
 
 def test_an_alert_that_cannot_be_delivered_causes_none(store: BaseStore, hand: Hand) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.model import RunStatus, Schedule, ScheduleId, ScheduleState, status_of
-from duetime.engine.outcome import Completed, Failed, Outcome
+from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.pauses import NOTHING_FOLLOWS
@@ -273,3 +273,32 @@ def test_an_edit_may_insist_on_what_is_pending(store: BaseStore, hand: Hand) -> 
     hand.claim(T0 + MINUTE)
     refused = refusal_of(lambda: edit(store, schedule, T0 + MINUTE, name="other", pending_only=True))
     assert refused.code == "not_possible"
+
+
+def test_a_pause_does_not_shorten_the_wait_before_a_retry(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(DAY, max_attempts=3))
+    store.change(schedule, T0, changes.fire)
+    hand.record(hand.claim(T0), T0, Retry("503", after=10 * HOUR))
+    pause(store, schedule, T0, T0 + MINUTE)
+    hand.claim(T0 + MINUTE)  # ends the pause
+    assert hand.claim(T0 + 2 * MINUTE) == []
+    [claim] = hand.claim(T0 + 10 * HOUR)
+    assert (claim.run.attempt, claim.run.expires) == (2, None)
+
+
+def test_a_run_that_fails_during_a_pause_waits_before_its_retry_too(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(DAY, max_attempts=3))
+    [claim] = hand.claim(T0 + DAY)
+    pause(store, schedule, T0 + DAY)
+    hand.record([claim], T0 + DAY, Retry("503", after=10 * HOUR))
+    store.change(schedule, Instant(T0 + DAY), changes.resume)
+    assert hand.claim(T0 + DAY + HOUR) == []
+    assert len(hand.claim(T0 + DAY + 10 * HOUR)) == 1
+
+
+def test_a_retry_that_is_due_before_the_resume_starts_with_it(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(DAY, max_attempts=3))
+    hand.record(hand.claim(T0 + DAY), T0 + DAY, Retry("503", after=MINUTE))
+    pause(store, schedule, T0 + DAY)
+    store.change(schedule, Instant(T0 + DAY + HOUR), changes.resume)
+    assert len(hand.claim(T0 + DAY + HOUR)) == 1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import TypeAlias
 
 from duetime.engine.clock import Instant
 from duetime.engine.value_class import dataclass
+
+Delay: TypeAlias = int | Callable[[int], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,9 @@ class Retry:
     """A failed attempt after which the receiver asked for a delay. It counts as an attempt."""
 
     error: str
-    after: int = 0
-    """Minimum delay in microseconds."""
+    after: Delay = 0
+    """Minimum delay in microseconds. A function gets the number of failed attempts before this one; those before
+    somebody retried the run do not count."""
     result: str | None = None
     """JSON text with the details that are worth keeping if this was the last attempt."""
     traceback: str | None = field(default=None, compare=False)

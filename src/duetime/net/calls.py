@@ -15,6 +15,8 @@ from duetime.engine.urls import BadAddress, UrlParts, read_url
 OURS = frozenset({"connection", "content-length", "host", "te", "trailer", "transfer-encoding", "upgrade"})
 """Headers that define the target and the end of a message: other values would allow request smuggling."""
 
+PAGES = frozenset({"text/html", "application/xhtml+xml"})
+"""Media types of pages for people, such as a login. No program that was called as intended answers with one."""
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 _LONGEST_SECONDS = len(str(DAY // SECOND))
@@ -27,6 +29,10 @@ def is_header_name(name: str) -> bool:
 def is_header_value(value: str) -> bool:
     """Return whether a value has no control characters, because a line break would end the header and begin another."""
     return _UNSENDABLE.search(value) is None
+
+
+def media_type_of(headers: Mapping[str, str]) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def retry_after(headers: Mapping[str, str]) -> int:

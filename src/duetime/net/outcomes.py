@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from duetime.engine.clock import DAY, SECOND
-from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
+from duetime.engine.outcome import Completed, Delay, Failed, Outcome, Retry, Returned
 from duetime.net.calls import retry_after, status_name
 from duetime.net.client import CallFailed, Http, HttpAnswer, HttpCall
 from duetime.net.host_limits import Sign, Tried
@@ -34,7 +34,7 @@ def outcome_of(answer: HttpAnswer, result: Mapping[str, Any], host: str) -> Outc
     return Failed(f"{reason}; {NOT_RETRIED}: check the address, its credentials and the content", permanent=True)
 
 
-def outcome_of_failure(failed: CallFailed, after: int = 0) -> Outcome:
+def outcome_of_failure(failed: CallFailed, after: Delay = 0) -> Outcome:
     """Return the outcome of a call without an answer; `after` is the minimum delay of a retry in microseconds."""
     if failed.untried:
         return not_tried(failed.reason)

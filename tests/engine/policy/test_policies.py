@@ -357,6 +357,16 @@ def test_jitter_is_the_same_on_every_look(simulation: Simulation) -> None:
     assert len({(run.started or 0) - run.due for run in runs}) > 1
 
 
+@pytest.mark.parametrize("catch_up", ["once", "skip", "all"])
+def test_a_delay_that_is_longer_than_the_period_loses_no_run(
+    simulation: Simulation, catch_up: Literal["once", "skip", "all"]
+) -> None:
+    simulation.duetime.schedule("work", every="5m", jitter="10m", catch_up=catch_up, overlap="queue", queue_limit=10)
+    simulation.advance(timedelta(minutes=65))
+    ended = [run.status for run in simulation.runs() if run.due < simulation.clock.now() - 600_000_000]
+    assert ended == ["completed"] * 10
+
+
 @pytest.mark.parametrize("overlap", ["skip", "queue", "allow"])
 def test_prompts_wait_and_overlap_by_policy(simulation: Simulation, overlap: str) -> None:
     """A prompt that is kept until somebody takes it: what the next occurrences do is the overlap policy."""

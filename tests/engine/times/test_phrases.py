@@ -179,6 +179,15 @@ def test_an_ambiguous_date_is_refused_with_both_readings(text: str) -> None:
         ("half past eight", "2027-03-13T07:30Z"),
         ("half past eight pm", "2027-03-12T19:30Z"),
         ("at half past 8 tonight", "2027-03-12T19:30Z"),
+        ("tonight at 12", "2027-03-12T23:00Z"),
+        ("tonight at 12:30", "2027-03-12T23:30Z"),
+        ("tonight at midnight", "2027-03-12T23:00Z"),
+        ("tonight at 1", "2027-03-13T00:00Z"),
+        ("tonight at 5", "2027-03-12T16:00Z"),
+        ("tomorrow night at 12am", "2027-03-13T23:00Z"),
+        ("saturday night at 1am", "2027-03-14T00:00Z"),
+        ("tomorrow night at 11", "2027-03-13T22:00Z"),
+        ("new year's eve at midnight", "2027-12-30T23:00Z"),
         ("tomorrow at quarter to nine", "2027-03-13T07:45Z"),
         ("a quarter past three pm", "2027-03-12T14:15Z"),
         ("quarter to one", "2027-03-12T11:45Z"),
@@ -222,6 +231,8 @@ def test_what_was_assumed_is_said(text: str, now: str, note: str) -> None:
     ("text", "doubtful"),
     [
         ("tonight", False),
+        ("tonight at 1am", True),  # the night after this day
+        ("dec 31 at midnight", True),  # at its beginning
         ("tomorrow morning", False),
         ("tomorrow at 17", False),
         ("monday 9am", False),

@@ -80,6 +80,11 @@ def test_a_message_gives_way_to_its_other_fields(ntfy: NtfyReceiver) -> None:
         (Behaviour(fault=Fault.CLOSE), "closed the connection without an answer", 0),
         (Behaviour(fault=Fault.RESET), "closed the connection without an answer", 0),
         (Behaviour(raw=b"nonsense\r\n\r\n"), "its answer is not valid HTTP", 0),
+        (
+            Behaviour(200, {"Content-Type": "text/html"}, b"<h1>Sign in</h1>"),
+            "answered with a page for people",
+            0,
+        ),
     ],
 )
 def test_what_may_pass_is_tried_again(ntfy: NtfyReceiver, behaviour: Behaviour, error: str, after: int) -> None:

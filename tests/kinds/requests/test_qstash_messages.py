@@ -109,6 +109,17 @@ def test_attempts_follow_the_formula_and_then_it_is_dead(harness: QStashHarness)
     assert (dead["messageId"], dead["responseStatus"], dead["responseBody"]) == (id, 503, "no")
 
 
+def test_the_formula_begins_anew_after_a_retry_by_hand(harness: QStashHarness) -> None:
+    harness.requester.answer = turned_down
+    harness.publish(Upstash_Retries="2", Upstash_Retry_Delay="60000 * (1 + retried)")
+    harness.simulation.advance(timedelta(hours=1))
+    [run] = harness.simulation.runs()
+    harness.simulation.duetime.retry(run.id)
+    for sent, minutes in ((4, 0), (5, 1), (6, 2)):
+        harness.simulation.advance(timedelta(minutes=minutes))
+        assert len(harness.sent) == sent
+
+
 def test_a_receiver_that_asks_for_patience_gets_just_that(harness: QStashHarness) -> None:
     slow_down = Retry("slow down", after=0, result='{"status": 429, "body": ""}')
     harness.requester.answer = lambda outgoing: slow_down if len(harness.sent) == 1 else TAKEN
@@ -292,7 +303,8 @@ def test_callbacks_are_configured_by_headers_of_their_own(harness: QStashHarness
     harness.simulation.advance(MINUTE)
     source, first, second = harness.sent
     assert first.id == second.id != source.id
-    assert (first.url, first.method, first.patience, first.again) == ("https://b.example/cb", "PUT", 7, 5 * SECOND)
+    assert (first.url, first.method, first.patience) == ("https://b.example/cb", "PUT", 7)
+    assert first.again(0) == 5 * SECOND
     assert first.headers["X"] == "1"
     assert first.headers["Y"] == "2"
     assert "Own" not in first.headers

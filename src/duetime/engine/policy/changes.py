@@ -184,12 +184,26 @@ def edit(change: Change, patch: Edit) -> Decision[Schedule]:
         writes.definitions = [edited]
     if progress.untaken and edited.subject != definition.subject:
         progress = _restart_untaken(writes, change, edited, progress)
+    _change_lanes(writes, change, edited)
     if progress.state == ScheduleState.ACTIVE:
         enqueue(writes, change._replace(schedule=Schedule(edited, progress)), edited, progress, runs=not in_line)
     else:
         writes.progress[definition.id] = progress
         writes.due_new += resume_entry(edited)
     return writes, Schedule(edited, writes.progress[definition.id])
+
+
+def _change_lanes(writes: Writes, change: Change, edited: Definition) -> None:
+    """Let runs that have not begun be started by the workers that the edited schedule needs."""
+    before, after = (policy_for_ending(each.policy) for each in (change.schedule.definition, edited))
+    if writes.due_gone_of or (before.needs, before.at_most_once) == (after.needs, after.at_most_once):
+        return  # otherwise, all entries are made anew
+    for run in change.reader.live_runs(edited.id):
+        at = change.reader.entry_at(edited.id, run.id)
+        if at is not None and run.id not in writes.runs:
+            entry = run_entry(edited, after, run, at)
+            writes.due_gone.append(entry)
+            writes.due_new.append(entry)
 
 
 def _restart_untaken(writes: Writes, change: Change, edited: Definition, progress: Progress) -> Progress:

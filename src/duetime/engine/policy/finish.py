@@ -160,7 +160,7 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
     if paused:
         reason = FAILED_TOO_OFTEN.format(failures)
         progress = pause_and_alert(writes, held.definition, policy, progress, closed, reason)
-        park_queued(writes, progress, reader)
+        park(writes, progress, reader)
     elif progress.queued:
         progress = release(writes, held.definition, policy, progress, now, reader)
     elif progress.next is None and progress.state == _PAUSED and not progress.active:
@@ -262,6 +262,15 @@ def pause_and_alert(
 def was_paused_by_engine(progress: Progress) -> bool:
     """Return whether the engine, and not a person, paused the schedule."""
     return progress.state == ScheduleState.PAUSED and _PAUSED_ITSELF.fullmatch(progress.note or "") is not None
+
+
+def park(writes: Writes, progress: Progress, reader: Reader) -> None:
+    """Make the runs of a schedule that is paused wait for its resume. A retry keeps the time before which it must not
+    start: `expires`, which it has no other use for."""
+    park_queued(writes, progress, reader)
+    for run in reader.live_runs(progress.schedule) if progress.active else ():
+        if run.status == RunStatus.PENDING and run.attempt and run.id not in writes.runs:
+            writes.runs[run.id] = run._replace(expires=reader.entry_at(run.schedule, run.id))
 
 
 def park_queued(writes: Writes, progress: Progress, reader: Reader) -> None:

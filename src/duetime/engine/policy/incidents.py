@@ -37,7 +37,7 @@ NO_INCIDENT: Final = 0
 """The id of a row that stands for runs, or for a schedule, of which there is no incident."""
 
 _STOPS: Final = (Trouble.PAUSED, Trouble.BROKEN)
-_OF_FAILURES = (NotifyOn.FAILURE, NotifyOn.ALWAYS)
+_OF_FAILURES = (NotifyOn.FAILURE, NotifyOn.ALWAYS, NotifyOn.CHANGE)
 
 _CHANGING = pattern(
     r"(?<![\w-])(?:(?:[^\W\d]|-)*+\d[\w-]*+|[0-9a-fA-F]{8,}"

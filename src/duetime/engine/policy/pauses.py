@@ -6,10 +6,10 @@ from typing import Final
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, RunStatus, Schedule, ScheduleState
+from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.policy.catch_up import missed_span, missed_span_without, next_instant
 from duetime.engine.policy.decision import Change, Decision, as_stored, changed, not_possible, touch
-from duetime.engine.policy.finish import cooldown_end, park_queued, release
+from duetime.engine.policy.finish import cooldown_end, park, park_queued, release
 from duetime.engine.policy.options import CatchUp, policy_for_ending, policy_from_json
 from duetime.engine.policy.rows import Span, Writes, ended, policy_lane, run_entry, span_run, trigger_entry
 from duetime.engine.triggers.base import OnceTrigger
@@ -36,7 +36,7 @@ def pause(change: Change, until: Instant | None = None, note: str | None = None)
     else:
         writes.due_gone_of.append(definition.id)
         progress = _pass_over(writes, change, "it was overdue when the schedule was paused")
-        park_queued(writes, progress, change.reader)
+        park(writes, progress, change.reader)
     writes.progress[definition.id] = progress._replace(state=ScheduleState.PAUSED, note=note, gap=None)
     touch(writes, change, resume_at=until)
     writes.due_new += resume_entry(definition._replace(resume_at=until))
@@ -136,9 +136,18 @@ def enqueue(writes: Writes, change: Change, definition: Definition, progress: Pr
             if run.id in writes.runs:  # whoever changed it in this batch has added its entry
                 continue
             if run.status == RunStatus.PENDING:
-                at = change.now if run.attempt else cooldown_end(definition, progress, change.now)
+                retried = run.attempt > 0
+                at = _start_of_retry(writes, change, run) if retried else cooldown_end(definition, progress, change.now)
                 writes.due_new.append(run_entry(definition, policy, run, at))
             elif run.status == RunStatus.WAITING and (until := run.expires or run.until) is not None:
                 writes.due_new.append(run_entry(definition, policy, run, until))
     progress = release(writes, definition, policy, progress, change.now, change.reader)
     writes.progress[definition.id] = ended(progress)
+
+
+def _start_of_retry(writes: Writes, change: Change, run: Run) -> Instant:
+    """Return when a retry may start after a pause at the earliest, as a receiver may have asked for a long wait."""
+    at = change.reader.entry_at(run.schedule, run.id) if run.expires is None else run.expires
+    if run.expires is not None:
+        writes.runs[run.id] = run._replace(expires=None)
+    return change.now if at is None else max(at, change.now)

@@ -10,7 +10,7 @@ from typing import assert_never
 from duetime.engine.clock import Instant
 from duetime.engine.model import Attempt, Cause, Progress, Run, RunId, RunStatus, ScheduleState, WorkerId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Skipped, Waiting
-from duetime.engine.policy.finish import QUARANTINED, HeldRun, Reader, end_run, park_queued, pause_and_alert
+from duetime.engine.policy.finish import QUARANTINED, HeldRun, Reader, end_run, park, pause_and_alert
 from duetime.engine.policy.follow_ups import alert
 from duetime.engine.policy.gates import remember, skip
 from duetime.engine.policy.options import Untaken, policy_for_ending, tags_of
@@ -165,6 +165,7 @@ def _retry_or_fail(
         Attempt(run.id, run.attempt, run.started, finished, RunStatus.FAILED, outcome.error, outcome.traceback)
     )
     delay = outcome.after if isinstance(outcome, Retry) else 0
+    delay = delay if isinstance(delay, int) else delay(failures - 1)
     at = Instant(now + backoff(policy, run.id, failures, delay))
     go_on(writes, held, run._replace(error=outcome.error, finished=None), at, now, reader)
 
@@ -179,9 +180,11 @@ def go_on(writes: Writes, held: HeldRun, run: Run, at: Instant, now: Instant, re
         end_run(writes, held, policy, closed, now, reader)
         return
     pending = run._replace(status=RunStatus.PENDING)
-    writes.runs[run.id] = pending
     if state == ScheduleState.ACTIVE or (state == ScheduleState.PAUSED and _is_manual(held.run, reader)):
         writes.due_new.append(run_entry(held.definition, policy, pending, at))
+    else:
+        pending = pending._replace(expires=at)  # as in `park`
+    writes.runs[run.id] = pending
 
 
 def _is_manual(run: Run, reader: Reader) -> bool:
@@ -284,4 +287,4 @@ def _quarantine(writes: Writes, held: HeldRun, run: Run, now: Instant, reader: R
     if progress.state == ScheduleState.ACTIVE:
         note = QUARANTINED.format(run.id)
         writes.progress[run.schedule] = pause_and_alert(writes, held.definition, policy, progress, closed, note)
-        park_queued(writes, progress, reader)
+        park(writes, progress, reader)

@@ -149,6 +149,7 @@ _FULL_MONTHS: Final = (
     "january", "february", "march", "april", "may", "june",
     "july", "august", "september", "october", "november", "december",
 )  # fmt: skip
+NOON: Final = 12 * 3600
 MORNING: Final = 9 * 3600
 END_OF_DAY: Final = 17 * 3600
 DAY_PARTS: Final = {

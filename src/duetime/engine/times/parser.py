@@ -11,6 +11,8 @@ from typing import Final
 from duetime.engine.clock import DAY, SECOND, Instant, datetime_of, instant_of
 from duetime.engine.errors import UnreadableTime
 from duetime.engine.times.grammar import (
+    DAY_PARTS,
+    NOON,
     ClockWords,
     DateWords,
     coming_date,
@@ -28,7 +30,6 @@ from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, WallClock, wall
 from duetime.engine.times.zones import format_local, known_zone
 from duetime.engine.value_class import NamedTuple, pattern
 
-NOON: Final = 12 * 3600
 _EPOCH_DAY = date(1970, 1, 1)
 _ABBREVIATION = pattern(r"(.*\S) ([A-Z]{1,6}|[+-][0-9]{2}(?::?[0-9]{2})?)", re.IGNORECASE | re.ASCII)
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -102,6 +103,7 @@ def _phrase(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | 
         of_day = read_clock(at)
         words = of_day and (read_date(day, today) or read_days_ahead(day, today))
         if words and of_day:
+            words = words._replace(doubtful=words.doubtful or at.endswith("midnight"))  # its beginning or its end?
             return _next_showing(words, of_day, zone, clock, now)
     if words := read_date(text.removeprefix("on "), today):
         if words.usual is not None:
@@ -137,7 +139,10 @@ def _without(fillers: Sequence[str], words: str) -> str:
 
 def _next_showing(words: DateWords, of_day: ClockWords, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
     """Return an instant; a weekday, a bare time or a date without a year means the next one that is not past."""
-    if not of_day.meridiem and (words.usual or 0) > NOON:  # "tonight at 8"
+    if words.usual == DAY_PARTS["night"] and (early := _after_midnight(of_day)) is not None:
+        words = words._replace(day=shift_day(words.day, 1), doubtful=True)
+        of_day = of_day._replace(second=early, bare=False)
+    elif not of_day.meridiem and (words.usual or 0) > NOON:  # "tonight at 8"
         of_day = of_day._replace(second=of_day.second + NOON, bare=False)
     earliest = placed = place(words.day, of_day, zone, clock)
     if placed and placed.instant <= now and words.retry_days:
@@ -152,6 +157,12 @@ def _next_showing(words: DateWords, of_day: ClockWords, zone: str, clock: WallCl
     is_certain = is_sure_day and placed.note is None and not words.doubtful and (not of_day.bare or of_day.meridiem)
     note = f"{reason}: read as {format_local(placed.instant, zone)}"
     return _with_note(placed, note, first=True)._replace(certain=is_certain)
+
+
+def _after_midnight(of_day: ClockWords) -> int | None:
+    """Return a time of a night that is on the next day: "tonight at 1", "friday night at 12" or "at midnight"."""
+    second = of_day.second - NOON if NOON <= of_day.second < NOON + 3600 else of_day.second
+    return second if second < (5 if of_day.meridiem else 4) * 3600 else None
 
 
 def place(day: date, of_day: ClockWords, zone: str, clock: WallClock) -> ReadTime | None:

@@ -7,7 +7,15 @@ from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import DAY, SECOND
 from duetime.engine.errors import UnreadableTime
-from duetime.engine.times.grammar import DAY_PARTS, WEEKDAY_NAMES, month_number, plain_words, read_amounts, read_clock
+from duetime.engine.times.grammar import (
+    DAY_PARTS,
+    NOON,
+    WEEKDAY_NAMES,
+    month_number,
+    plain_words,
+    read_amounts,
+    read_clock,
+)
 
 EXAMPLES: Final = '"every weekday at 8:30", "last friday of the month 5pm", "every 90 minutes between 9:00 and 17:00"'
 SAY_AT_WHAT_TIME: Final = 'say at what time too, such as "every weekday at 8:30".'
@@ -127,8 +135,10 @@ def _taken_window(words: str) -> tuple[str | None, str]:
     if begin is None or end is None:
         raise unclear(match[0], 'give a window such as "between 9:00 and 17:00".')
     last = end.second
-    if begin.bare and end.bare and last <= begin.second < last + 12 * 3600 and last <= 12 * 3600:
-        last += 12 * 3600
+    if begin.second <= NOON and not (end.meridiem or match[2].startswith("0")) and last <= begin.second < last + NOON:
+        if not end.bare:
+            raise unclear(match[0], 'say am or pm, as in "between 8:30am and 4:30pm".')
+        last += NOON
     window = "-".join(_clock(second) for second in (begin.second, last))
     return window, _join(words[: match.start()], words[match.end() :])
 
@@ -159,7 +169,10 @@ def _pattern(rest: str, times: _Times) -> Recurrence | None:
     named = _NAMED.fullmatch(rest)
     days = _days(named[2]) if named else None
     if named and days and days != _ALL_DAYS:
-        return _weekly(_STEPS.get(named[1] or "", 1), days, times)
+        step = _STEPS.get(named[1] or "", 1)
+        if step > 1 and days == _ALL_DAYS[:5]:
+            raise unclear(rest, 'say "every monday, wednesday and friday" or "every 2 weeks on weekdays".')
+        return _weekly(step, days, times)
     if match := _STEP.fullmatch(rest):
         step = _STEPS.get(match[1] or "", 0) or int(match[1] or 1)
         return _read_step(step, match[2], match[3] or "", times)
@@ -213,7 +226,7 @@ def _read_step(step: int, unit: str, tail: str, times: _Times) -> Recurrence | N
     if unit == "month":
         return _monthly(step, tail, times)
     if unit == "year":
-        return _yearly(tail, times) if tail else _rule("YEARLY", step, "", times)
+        return _yearly(tail, times, step) if tail else _rule("YEARLY", step, "", times)
     days = _days(tail) if tail else None
     if (tail and not days) or times.window:
         return None
@@ -273,10 +286,15 @@ def _monthly(step: int, tail: str, times: _Times) -> Recurrence | None:
     return _rule("MONTHLY", step, f";BYDAY={by_day};BYSETPOS={nth}", times) if len(times.seconds) == 1 else None
 
 
-def _yearly(tail: str, times: _Times) -> Recurrence | None:
+def _yearly(tail: str, times: _Times, step: int = 1) -> Recurrence | None:
     match = _DATE.fullmatch(tail.removeprefix("on ").removeprefix("the "))
     month = month_number(match[1] or match[4]) if match else None
-    return _cron(times, f"{match[2] or match[3]} {month} *") if match and month else None
+    if match is None or month is None:
+        return None
+    day = match[2] or match[3]
+    if step > 1:
+        return _rule("YEARLY", step, f";BYMONTH={month};BYMONTHDAY={int(day)}", times)
+    return _cron(times, f"{day} {month} *")
 
 
 def _cron(times: _Times, days: str) -> Recurrence | None:
@@ -313,6 +331,8 @@ def _with_limits(recurrence: Recurrence, limits: dict[str, str]) -> Recurrence:
     if end := limits.get("u") or limits.get("t"):
         config["end"] = end
     if start := limits.get("s") or limits.get("b"):
+        if "weekdays" in config and "between" not in config and read_clock(start):
+            raise unclear(f"starting {start}", 'name both ends of the time of day, as in "between 9:00 and 17:00".')
         time = config.get("start")
         config["start"] = f"{start} {time}" if time else start
     return recurrence._replace(config=config)

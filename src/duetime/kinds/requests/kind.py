@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from operator import eq
 from types import MappingProxyType
 from typing import Any
@@ -115,7 +116,6 @@ def _with_data(payload: Mapping[str, Any], data: str) -> dict[str, Any]:
 
 def _outgoing(claim: Claim, payload: Mapping[str, Any], policy: Policy) -> Outgoing:
     definition, run = claim.definition, claim.run
-    failed_before = max(0, run.attempt - run.deaths - 1)
     return Outgoing(
         id=message_id(definition.public_id, run.id),
         owner=definition.owner,
@@ -124,7 +124,7 @@ def _outgoing(claim: Claim, payload: Mapping[str, Any], policy: Policy) -> Outgo
         headers=_headers(claim, payload),
         body=body_of(payload),
         patience=float(payload.get("timeout", PATIENCE)),
-        again=retry_delay(payload.get("retry_delay", USUAL), failed_before),
+        again=partial(retry_delay, payload.get("retry_delay", USUAL)),
         max_kept=KEPT_FOR_CALLBACK if policy.callbacks else KEPT,
         once=policy.at_most_once,
     )

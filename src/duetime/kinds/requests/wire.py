@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from duetime.engine.outcome import Outcome
@@ -38,8 +38,9 @@ class Outgoing(NamedTuple):
     body: bytes
     patience: float
     """Seconds that this attempt may take."""
-    again: int
-    """Microseconds until the next attempt if this one fails and the receiver requests no other delay."""
+    again: Callable[[int], int]
+    """Returns the microseconds until the next attempt if this one fails and the receiver requests no other delay, from
+    the number of failed attempts before."""
     max_kept: int
     """Maximum bytes of the answer's body that are kept."""
     once: bool = False

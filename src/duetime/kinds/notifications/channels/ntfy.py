@@ -11,11 +11,12 @@ from typing import Any
 
 from duetime.engine.encoding import json_object
 from duetime.engine.kind import LOCAL
-from duetime.engine.outcome import Failed, Outcome
+from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.engine.urls import BadAddress, read_url
 from duetime.kinds.notifications.delivery import NTFY, OutgoingMessage
+from duetime.net.calls import PAGES, media_type_of
 from duetime.net.client import Http, HttpAnswer, HttpCall
-from duetime.net.host_limits import Hosts
+from duetime.net.host_limits import Hosts, Sign, Tried
 from duetime.net.outcomes import IDEMPOTENCY_KEY, post
 
 LARGEST_MESSAGE = 4096
@@ -53,9 +54,22 @@ class Ntfy:
             return Failed(too_long, permanent=True)
         call, cut = publish_call(self._server, outgoing)
         origin = call.url.removesuffix("/")
-        return self._hosts.pass_(
-            origin, lambda: post(self._http, call, origin, lambda answer: _receipt(answer, cut)), outgoing.owner
-        )
+        return self._hosts.pass_(origin, lambda: self._publish(call, origin, cut), outgoing.owner)
+
+    def _publish(self, call: HttpCall, origin: str, cut: bool) -> Tried:
+        """Make one attempt. A page is no answer of ntfy, but for example that of a network that asks for a login."""
+        is_page = False
+
+        def result(answer: HttpAnswer) -> dict[str, Any]:
+            nonlocal is_page
+            is_page = media_type_of(answer.headers) in PAGES
+            return _receipt(answer, cut)
+
+        tried = post(self._http, call, origin, result)
+        if is_page and isinstance(tried.outcome, Completed):
+            error = f"{origin} answered with a page for people; check notifications.server and the network"
+            return Tried(Retry(error), Sign.FAILED)
+        return tried
 
 
 def problem_of(server: NtfyServer) -> str | None:

@@ -14,7 +14,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.outcome import Outcome, Retry
 from duetime.kinds.prompts.agent import AgentReply, AgentRequest
 from duetime.kinds.prompts.agents.transcript import Transcript, answer_problem, read_answer, to_reply
-from duetime.net.calls import retry_after, status_name
+from duetime.net.calls import PAGES, media_type_of, retry_after, status_name
 from duetime.net.client import CallFailed, Http, HttpAnswer, HttpCall
 from duetime.security.redaction import Secrets
 
@@ -22,7 +22,6 @@ SIGNATURE = "Duetime-Signature"
 AT_ONCE = 60.0
 """Seconds for the response to the request itself; an agent that takes longer responds with 202 and answers later."""
 _TRY_AGAIN = frozenset({408, 425, 429})
-_PAGES = frozenset({"text/html", "application/xhtml+xml"})
 _SHOWN = 200
 """Characters of a refusal that an error message shows."""
 
@@ -96,8 +95,8 @@ class WebhookAgent:
         return Instant(self._clock.now() + int(request.patience * SECOND))
 
     def _answer(self, answered: HttpAnswer, secrets: Secrets) -> AgentReply:
-        media_type = answered.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media_type in _PAGES:
+        media_type = media_type_of(answered.headers)
+        if media_type in PAGES:
             words = "answered with a page for people; check that its address is right and asks for no login"
             return AgentReply(error=f"the webhook of agents.{self._name} {words}")
         transcript = Transcript()
