@@ -11,8 +11,10 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.policy.restore import next_if_restored
+from duetime.engine.rule_edits import stays_moved
 from duetime.engine.scopes import DELETE, WRITE
 from duetime.engine.store import ScheduleQuery
+from duetime.engine.triggers import build_trigger, trigger_to_json
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse, refuse_many
@@ -216,19 +218,25 @@ def _with_next_times(
     possible = []
     for target in targets:
         target.row.update(brief_view(target.schedule, call.zone))
-        following = target.schedule.progress.next
         try:
             if action == "restore":
                 target.row["next_run"] = instant_view(next_if_restored(*target.schedule, call.now), call.zone)
             elif shift is not None:
-                shifted_trigger(target.schedule, shift)
-                moved = None if following is None else Instant(following + shift // timedelta(microseconds=1))
-                target.row["moves_to"] = instant_view(moved, call.zone)
+                target.row["moves_to"] = instant_view(_next_if_shifted(call, target.schedule, shift), call.zone)
         except DuetimeError as error:
             failed.append({**target.row, "error": error.message})
         else:
             possible.append(target)
     return possible
+
+
+def _next_if_shifted(call: Call, schedule: Schedule, shift: timedelta) -> Instant | None:
+    type_, config = shifted_trigger(schedule, shift)
+    trigger = build_trigger(type_, config, zone=call.zone, now=call.now)
+    definition, progress = schedule
+    if stays_moved(definition.trigger, trigger_to_json(trigger), progress.next, call.now):
+        return progress.next
+    return trigger.next_after(call.now)
 
 
 def _change(call: Call, target: Target, effect: Effect, shift: timedelta | None) -> Schedule:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from duetime.engine.model import Schedule
+from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.cron import ALIASES
 from duetime.service.errors import refuse
 from duetime.service.presenters import View, trigger_shape
@@ -18,26 +19,51 @@ _RULE_TIME: Final = re.compile(r"\b(BYHOUR|BYMINUTE)=(\d{1,2})(?=;|$)")
 
 
 def shifted_trigger(schedule: Schedule, by: timedelta) -> TriggerParts:
-    """Return the trigger of a schedule with its times later by a duration, or earlier by a negative one. Its first and
-    last possible times stay."""
+    """Return the trigger of a schedule with its times later by a duration, or earlier by a negative one. A start that
+    is its first time moves, too; other limits stay."""
     trigger = trigger_shape(schedule.definition.trigger)
     type_ = str(trigger.pop("type"))
     match type_:
         case "once":
-            changes = {"run_at": _later(trigger["run_at"], by)}
+            changes = {"run_at": _later(trigger, "run_at", by)}
+        case "interval" if "between" in trigger:
+            changes = {"between": _shift_window(trigger["between"], _whole_minutes(by))}
         case "interval":
-            changes = {"anchor": _later(trigger["anchor"], by)}
+            changes = {"anchor": _later(trigger, "anchor", by)}
         case "cron":
             changes = {"expression": _shift_cron(trigger["expression"], _whole_minutes(by))}
         case "rrule":
             changes = _shift_rule(trigger, by)
         case _:
             raise refuse("not_possible", _NOT_SHIFTED.format(f"its rule is {type_}"))
+    for first in ("anchor", "dtstart"):
+        if first in changes and "start" in trigger and _at(trigger, "start") == _at(trigger, first):
+            changes["start"] = changes[first]
     return type_, trigger | changes
 
 
-def _later(time: str, by: timedelta) -> str:
-    return (datetime.fromisoformat(time) + by).isoformat()
+def _at(trigger: View, name: str) -> datetime:
+    time, zone = datetime.fromisoformat(trigger[name]), known_zone(trigger["timezone"])
+    return time.replace(tzinfo=zone) if time.tzinfo is None else time.astimezone(zone)
+
+
+def _later(trigger: View, name: str, by: timedelta) -> str:
+    """Return a time that is later by a duration, whose days keep the time of day."""
+    days = timedelta(days=int(by / timedelta(days=1)))
+    try:
+        time = _at(trigger, name)
+        if "seconds" in trigger:  # it counts exact time
+            time = time.astimezone(UTC)
+        return ((time + days).astimezone(UTC) + (by - days)).astimezone(time.tzinfo).isoformat()
+    except OverflowError:
+        raise refuse("not_possible", _NOT_SHIFTED.format("it would be after the year 9999")) from None
+
+
+def _shift_window(between: str, minutes: int) -> str:
+    begin, end = (int(time[:2]) * 60 + int(time[3:]) + minutes for time in between.split("-"))
+    if not (0 <= begin < _MINUTES_A_DAY and 0 <= end <= _MINUTES_A_DAY):
+        raise refuse("not_possible", _NOT_SHIFTED.format("its daily window would be on two days"))
+    return f"{begin // 60:02}:{begin % 60:02}-{end // 60:02}:{end % 60:02}"
 
 
 def _whole_minutes(by: timedelta) -> int:
@@ -54,6 +80,8 @@ def _shift_cron(expression: str, minutes: int) -> str:
     days, time = divmod(int(hour) * 60 + int(minute) + minutes, _MINUTES_A_DAY)
     if days and (day, month, weekday) != ("*", "*", "*"):
         raise refuse("not_possible", _NOT_SHIFTED.format("it would fire on another day"))
+    if minutes and time == int(hour) * 60 + int(minute):
+        raise refuse("not_possible", _NOT_SHIFTED.format("it fires every day, so its times would be the same"))
     return " ".join([*seconds, str(time % 60), str(time // 60), day, month, weekday])
 
 
