@@ -162,6 +162,8 @@ def change_many(call: Call, request: ChangeMany) -> Answer[BulkChange]:
         _check_count(request, len(targets))
     ends = [read_time_of(call, each.schedule, request.until, "until") for each in targets]
     if request.action == "pause":
+        for end in ends:
+            call.scheduler.drafter.check_pause(end, request.note, call.now)
         _add_effects(targets, ends, call.zone)
     number = 0
     for target, end in () if request.dry_run else zip(targets, ends, strict=True):

@@ -1,14 +1,14 @@
-"""Times that are moved by a duration: what a dry run promises is what happens, whatever the rule."""
+"""Changes of many: what a dry run promises is what happens, whatever the rule."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from duetime import Duetime
+from duetime import Duetime, InvalidInput
 from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
 from duetime.testing import Simulation
@@ -73,3 +73,10 @@ def test_what_cannot_be_moved_is_said_by_a_dry_run_too(
     for dry_run in (True, False):
         answer = duetime.change_many("shift", everything=True, shift=shift, dry_run=dry_run)
         assert [row["id"] for row in answer.failed][:1] == [schedule.id] and reason in answer.failed[0]["error"]
+
+
+def test_a_pause_that_would_be_over_is_refused_by_a_dry_run_too(duetime: Duetime) -> None:
+    duetime.schedule("work", cron="0 9 * * *")
+    for dry_run in (True, False):
+        with pytest.raises(InvalidInput, match="it is in the past"):
+            duetime.change_many("pause", everything=True, until=START - timedelta(hours=1), dry_run=dry_run)
