@@ -8,8 +8,10 @@ import re
 import pytest
 
 from duetime.dashboard import schedule_list
+from duetime.dashboard.form_fields import timing_values
 from duetime.engine.clock import SECOND
 from duetime.engine.model import Schedule
+from duetime.engine.store import ScheduleQuery
 from tests.support.browsing import (
     Browser,
     field,
@@ -317,6 +319,54 @@ def test_an_edit_changes_what_was_changed_and_nothing_else(served: Site, local: 
     moved = json.loads(found(served, schedule).definition.trigger)
     kept = json.loads(schedule.definition.trigger)
     assert moved == {**kept, "expression": "0 6 * * *", "timezone": "Asia/Tokyo"}
+
+
+@pytest.mark.parametrize(
+    ("trigger", "phrase"),
+    [
+        (("event", {"event": "form.push"}), "on form.push"),
+        (("event", {"event": "*", "at_most_every": 600}), "on * at most every 10m"),
+        (
+            (
+                "event",
+                {
+                    "event": "form.*",
+                    "where": {"n": ["*"], "ref": ["a b", "c/d"], "who": "*", "x": 'y"z'},
+                    "at_most_every": 90,
+                },
+            ),
+            """on form.* where n = "*" and ref = "a b" or c/d and who = * and x = 'y"z' at most every 90s""",
+        ),
+        (("after", {"schedule": "waited for", "at_most_every": "1 d"}), "after waited for succeeds at most every 24h"),
+        (("after", {"schedule": "waited for", "outcome": "fails"}), "after waited for fails"),
+    ],
+)
+def test_what_waits_is_edited_in_words(
+    served: Site, local: Browser, trigger: tuple[str, dict[str, object]], phrase: str
+) -> None:
+    if not served.room.store.search(ScheduleQuery(name="waited for")).items:
+        made(served, "waited for")
+    schedule = made(served, "it waits", trigger)
+    form = filled(local, schedule)
+    assert (form["when"], form["phrase"]) == ("phrase", phrase)
+    assert "Nothing was changed." in local.follow(local.send(page_of(schedule, "edit"), form))
+    assert "Saved." in local.follow(local.send(page_of(schedule, "edit"), {**form, "name": "renamed"}))
+    renamed = found(served, schedule)
+    assert (renamed.definition.name, renamed.definition.trigger) == ("renamed", schedule.definition.trigger)
+    assert renamed.progress.next == schedule.progress.next
+    form = {**filled(local, schedule), "timezone": "Asia/Tokyo"}
+    assert "Saved." in local.follow(local.send(page_of(schedule, "edit"), form)), "the phrase is read again"
+    stored = json.loads(schedule.definition.trigger)
+    assert json.loads(found(served, schedule).definition.trigger) == {**stored, "timezone": "Asia/Tokyo"}
+    local.follow(local.send(page_of(schedule, "edit"), {**filled(local, schedule), "phrase": "on form.other"}))
+    other = json.loads(found(served, schedule).definition.trigger)
+    assert (other["event"], "where" in other, "cooldown_us" in other) == ("form.other", False, False)
+
+
+@pytest.mark.parametrize("stored", ['{"type":"event","timezone":"UTC"}', '{"type":"odd"}', "[]"])
+def test_what_waits_for_nothing_readable_is_given_a_new_rule_in_words(stored: str) -> None:
+    values = timing_values(stored)
+    assert (values["when"], values["phrase"]) == ("phrase", "")
 
 
 def test_an_interval_keeps_what_it_is_counted_from(served: Site, local: Browser) -> None:

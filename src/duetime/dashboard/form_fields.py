@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final, NamedTuple
 
 from duetime.dashboard.kind_forms import Values, form_of, number_of, text_of
@@ -12,6 +13,7 @@ from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.policy.options import make_policy, policy_to_json
 from duetime.engine.scheduler import Scheduler
+from duetime.engine.triggers.build import readable
 from duetime.service.errors import reword
 from duetime.service.masking import masked
 from duetime.service.options import PolicyOption, policy_options
@@ -119,6 +121,10 @@ def seconds_of(values: Values, name: str, *, zero: bool = False) -> float:
         raise InvalidInput(field=name, problem="must be a duration such as 30s, 5m or 2h") from None
 
 
+_PLAIN: Final = re.compile(r"[\w./:@-]+")
+"""A value of a condition that needs no quotes."""
+
+
 def _lasting_rule(trigger: str) -> str:
     """Return a stored trigger; if its rule changes at some time, return the later rule."""
     stored = json_object(trigger) or {}
@@ -129,8 +135,29 @@ def timing_values(trigger: str) -> Values:
     """Convert a stored trigger to form values."""
     shape = trigger_shape(_lasting_rule(trigger))
     values = {name: text_of(shape.get(name)) for name in TRIGGER}
-    values |= {"when": shape["type"], "unit": "minutes", "jitter": text_of(shape.get("jitter") or None)}
+    values |= {"unit": "minutes", "jitter": text_of(shape.get("jitter") or None), "when": shape["type"]}
+    if shape["type"] not in _PARTS:  # the form has no fields of its own for what waits for something to happen
+        values |= {"when": "phrase", "phrase": _happening_words(shape) if readable(trigger) else ""}
     return values | _interval_values(shape)
+
+
+def _happening_words(shape: View) -> str:
+    """Return the phrase that means a trigger which waits for an event or another schedule; none for other triggers."""
+    length = _interval_values({"seconds": shape.get("at_most_every", 0)})
+    limit = f" at most every {length['every']}{length['unit'][0]}" if length else ""
+    if shape["type"] == "after":
+        return f"after {shape['name']} {shape['outcome']}{limit}"
+    conditions = [f"{path} = {_condition_words(values)}" for path, values in shape.get("where", {}).items()]
+    where = f" where {' and '.join(conditions)}" if conditions else ""
+    return f"on {shape['event']}{where}{limit}" if shape["type"] == "event" else ""
+
+
+def _condition_words(values: str | list[str]) -> str:
+    """Return the values of a condition; those that a phrase would not read as they are stand in quotes."""
+    if isinstance(values, str):
+        return values
+    quotes = {each: "" if _PLAIN.fullmatch(each) else "'" if '"' in each else '"' for each in values}
+    return " or ".join(f"{quote}{each}{quote}" for each, quote in quotes.items())
 
 
 def _interval_values(shape: View) -> Values:
