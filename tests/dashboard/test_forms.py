@@ -206,12 +206,15 @@ def test_a_form_that_is_sent_twice_makes_one_schedule(served: Site) -> None:
     browser = signed_in_as(served, "twice")
     given = {"kind": "prompt", "prompt": "Once is enough", "when": "once", "run_at": "in 1 hour"}
     form = {**given, "key": field(browser.get("/new?kind=prompt"), "key")}
-    first, again = (browser.send("/new", form).headers["location"] for _ in range(2))
+
+    def page_made_by(form: dict[str, str]) -> str:
+        return browser.send("/new", form).headers["location"].partition("?")[0]
+
+    first, again = page_made_by(form), page_made_by(form)
     assert first == again
-    other = {**form, "prompt": "Something else"}
-    assert browser.send("/new", other).headers["location"] != first, "after going back and changing it"
+    assert page_made_by({**form, "prompt": "Something else"}) != first, "after going back and changing it"
     fresh = field(browser.get("/new?kind=prompt"), "key")
-    assert browser.send("/new", {**form, "key": fresh}).headers["location"] != first, "a new form is a new wish"
+    assert page_made_by({**form, "key": fresh}) != first, "a new form is a new wish"
     refused = browser.send("/new", {**form, "prompt": ""})
     assert field(refused, "key") == form["key"], "nothing was made with it yet"
 
@@ -412,6 +415,37 @@ def test_words_are_previewed_in_the_form(local: Browser) -> None:
         "intent": "preview",
     }
     assert "at 08:30 on Monday through Friday (UTC)" in words(local.send("/new", fields))
+
+
+@pytest.mark.parametrize(
+    ("phrase", "said"),
+    [
+        (
+            "on nosuch.thing at most every 10m",
+            "on the event nosuch.thing, at most every 10 minutes No event nosuch.thing",
+        ),
+        ("after previewed succeeds", "after previewed succeeds"),
+    ],
+)
+def test_what_waits_is_previewed_in_words(served: Site, local: Browser, phrase: str, said: str) -> None:
+    if "after" in phrase:
+        made(served, "previewed")
+    shown = words(local.send("/new", {"kind": "job", "when": "phrase", "phrase": phrase, "intent": "look"}))
+    assert shown.startswith(said) and "The next times" not in shown
+
+
+def test_warnings_are_told_after_a_create_and_an_edit(served: Site, local: Browser) -> None:
+    given = {"kind": "job", "task": "echo", "args": '["hi"]', "when": "phrase", "phrase": "on nosuch.thing"}
+    created = local.send("/new", given)
+    warning = "No event nosuch.thing has arrived yet; it fires when one does."
+    page = local.follow(created)
+    assert "Created." in page and page.count(warning) == 1
+    assert page.count("No worker is running") == 1, "which the page says anyway"
+    assert warning not in signed_in_as(served, "else", scopes=["operator"]).follow(created)
+    schedule = served.room.store.find(created.headers["location"].split("/")[2].partition("?")[0])
+    assert schedule is not None and warning not in local.text(page_of(schedule)), "once"
+    edited = {**filled(local, schedule), "phrase": "on nosuch.other"}
+    assert "No event nosuch.other has" in local.follow(local.send(page_of(schedule, "edit"), edited))
 
 
 def test_two_people_do_not_overwrite_each_other(served: Site, local: Browser) -> None:

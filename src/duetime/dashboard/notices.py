@@ -57,7 +57,7 @@ MANY = {
 }
 THINGS = {"/schedules": "schedule", "/runs": "run", "/dead-letters": "run"}
 """What the lists at these addresses consist of."""
-ONCE = ("did", "number", "failed", "undo", "reasons", "notes")
+ONCE = ("did", "number", "failed", "undo", "reasons", "notes", "warnings")
 """Query parameters about the last change, which are not part of the page's address."""
 _MOST_NAMED: Final = 3
 _LONGEST_NAME: Final = 60

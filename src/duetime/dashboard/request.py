@@ -162,10 +162,14 @@ class PageRequest:
             parameters |= {"failed": str(failed), "reasons": SENTENCES.keep(self.session or "", reasons)}
         return parameters
 
-    def redirect(self, path: str, *, notes: Sequence[str] = (), **parameters: object) -> RedirectResponse:
-        """Redirect after a change, so that reloading the page does not repeat it. The page shows the notes."""
-        if notes:
-            parameters["notes"] = SENTENCES.keep(self.session or "", notes)
+    def redirect(
+        self, path: str, *, notes: Sequence[str] = (), warnings: Sequence[str] = (), **parameters: object
+    ) -> RedirectResponse:
+        """Redirect after a change, so that reloading the page does not repeat it. The page shows the notes and, if it
+        is that of a schedule, the warnings."""
+        for name, sentences in (("notes", notes), ("warnings", warnings)):
+            if sentences:
+                parameters[name] = SENTENCES.keep(self.session or "", sentences)
         joint = "&" if "?" in path else "?"
         query = f"{joint}{urlencode(parameters)}" if parameters else ""
         return RedirectResponse(path + query, 303, {"Cache-Control": "no-store"})

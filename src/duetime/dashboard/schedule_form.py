@@ -79,8 +79,9 @@ def create(request: PageRequest, form: Form) -> Response:
         return _form(request, kind, values, key=key, carried=_carried(request, form, kind))
 
     def create_now() -> Response:
-        created = create_schedule(request.call, _create_request(request, kind, values, key)).value
-        return request.redirect(at(created.schedule.definition.public_id), did="created")
+        created, warnings, _ = create_schedule(request.call, _create_request(request, kind, values, key))
+        texts = [each.text for each in warnings]
+        return request.redirect(at(created.schedule.definition.public_id), did="created", warnings=texts)
 
     show = partial(_form, request, kind, values, key=key, carried=_carried(request, form, kind))
     return _submitted(request, form, values, create_now, show, partial(_problems, request, kind, values, None))
@@ -196,8 +197,8 @@ def save(request: PageRequest, form: Form) -> Response:
         if not changes:
             return request.redirect(at(public_id), did="unchanged")
         changed = EditSchedule(schedule=schedule, version=whole_number(version, 18) or 0, **changes)
-        notes = edit(request.call, changed).notes
-        return request.redirect(at(public_id), did="saved", notes=notes)
+        _, warnings, notes = edit(request.call, changed)
+        return request.redirect(at(public_id), did="saved", notes=notes, warnings=[each.text for each in warnings])
 
     show = partial(_form, request, kind, values, schedule=schedule, version=version)
     return _submitted(request, form, values, save_now, show, partial(_problems, request, kind, values, schedule))
@@ -305,7 +306,7 @@ def _form(
 def _preview(request: PageRequest, values: Values) -> View:
     """Return the next times. A field in which nothing was typed is not reported as wrong yet."""
     if not values.get(form_fields.MAIN.get(values["when"], ""), "").strip():
-        return {"problem": None, "next": []}
+        return {"problem": None, "reads_as": ""}
     try:
         times, warnings, _ = _previewed(request, values, SHOWN)
     except DuetimeError as error:
