@@ -480,6 +480,22 @@ def test_pause_resume_run_cancel_and_delete(served: Site, local: Browser) -> Non
     assert local.send(page_of(made(served, "x"), "explode"), {}).status == 404
 
 
+@pytest.mark.parametrize("action", ["cancel", "delete"])
+def test_who_ends_what_others_follow_is_told(served: Site, local: Browser, action: str) -> None:
+    first = made(served, f"first to {action}")
+    for name in ("second", "third"):
+        made(served, name, ("after", {"schedule": first.definition.public_id}))
+    said = "Schedules that follow it have no further runs: second, third."
+    assert said in local.text(page_of(first, action))
+    assert "that follow it" not in local.text(page_of(first, "pause"))
+    asked = local.send("/schedules", [("id", first.definition.public_id), ("action", "cancel")])
+    assert "schedules that follow it have no further runs: second, third" in words(asked)
+    assert said in local.follow(local.send(page_of(first, action), {}))
+    assert "Schedules that follow it run again: second, third." in local.follow(
+        local.send(page_of(first, "restore"), {})
+    )
+
+
 def test_what_was_deleted_leaves_its_history(served: Site, local: Browser) -> None:
     schedule = made(served, "was here")
     local.send(page_of(schedule, "run"), {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -17,7 +17,7 @@ from duetime.dashboard.request import Form, PageRequest
 from duetime.dashboard.timeline.charts import SPARKS, sparks
 from duetime.dashboard.undo import reverse_of
 from duetime.service.errors import refuse
-from duetime.service.operations.change import ACTIONS
+from duetime.service.operations.change import ACTIONS, describe_end
 from duetime.service.operations.change_many import MAX_CHANGED, ChangeMany, change_many
 from duetime.service.operations.overview import busy_schedules, latest_traces
 from duetime.service.operations.schedules import (
@@ -180,7 +180,8 @@ def bulk(request: PageRequest, form: Form) -> Response:
     confirmed = sure == str(len(ids)) if matching else sure  # by now, others may match
     if action == "cancel" and not confirmed:
         schedules = [each for id in ids[:MOST_CHOSEN] if (each := find_exact(request.call, id)) is not None]
-        rows = [schedule_shape(each, request.zone, brief=True) for each in schedules]
+        shown = partial(schedule_shape, zone=request.zone, brief=True)
+        rows = [shown(each) | describe_end(request.reader, each, action) for each in schedules]
         number = len(ids) if matching else len(rows)
         return request.render("confirm_many.html", rows=rows, number=number, matching=matching, back=urlencode(back))
     before = {id: find_exact(request.call, id) for id in ids}

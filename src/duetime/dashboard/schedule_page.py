@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from starlette.responses import Response
@@ -17,7 +18,7 @@ from duetime.dashboard.undo import reverse_of
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.service.errors import error_class, refuse
 from duetime.service.masking import masking_of
-from duetime.service.operations.change import ACTIONS, REQUESTS, Pause, change, followers
+from duetime.service.operations.change import ACTIONS, REQUESTS, Pause, change, describe_end, followers
 from duetime.service.operations.history import History, earlier_attempts, history, run_views
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
 from duetime.service.operations.schedules import NextTimes, next_times, schedule_views
@@ -128,8 +129,14 @@ def _confirm(
     typed = {name: "" if form is None else form.get(name) for name in ("until", "note")}
     status, problem = (200, None) if err is None else (error_class(err.code).status, err.problem)
     typed |= {"effect": falls_into_pause(schedule, None, request.zone, clock_local)}
-    it = schedule_shape(schedule, request.zone)
-    return request.render("confirm.html", status, it=it, action=action, problem=problem, **typed)
+    it, meaning = schedule_shape(schedule, request.zone), _sentences(describe_end(request.reader, schedule, action))
+    return request.render("confirm.html", status, it=it, action=action, problem=problem, meaning=meaning, **typed)
+
+
+def _sentences(facts: Mapping[str, Any]) -> list[str]:
+    """Return what the end of a schedule means beside it, for its followers and the file that declares it."""
+    texts = [facts[name] for name in ("followers", "declared") if name in facts]
+    return [f"{text[:1].upper()}{text[1:]}." for text in texts]
 
 
 def act(request: PageRequest, form: Form) -> Response:
@@ -148,14 +155,14 @@ def act(request: PageRequest, form: Form) -> Response:
     until, note = (form.get(name).strip() or None for name in ("until", "note"))
     is_pause = action == "pause"
     try:
-        change(
+        changed = change(
             request.call,
             Pause(schedule=schedule, until=until, note=note) if is_pause else REQUESTS[action](schedule=schedule),
-        )
+        ).value
     except DuetimeError as error:
         if error.field != "until":
             raise
         return _confirm(request, schedule, action, form, error)
     undo = request.offer_undo((public_id, reverse_of(action, schedule)))
     usual = "/schedules" if action == "delete" else at(public_id)
-    return request.redirect(goal_of(form, usual), did=ACTIONS[action], **undo)
+    return request.redirect(goal_of(form, usual), did=ACTIONS[action], notes=_sentences(changed.facts()), **undo)
