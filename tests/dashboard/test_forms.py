@@ -480,6 +480,17 @@ def test_pause_resume_run_cancel_and_delete(served: Site, local: Browser) -> Non
     assert local.send(page_of(made(served, "x"), "explode"), {}).status == 404
 
 
+def test_a_pause_with_an_end_says_when_it_ends(served: Site, local: Browser) -> None:
+    schedule = made(served, "it pauses")
+    paused = local.send(page_of(schedule, "pause"), {"until": "tomorrow 9:00", "note": "wait"})
+    assert "Paused: nothing fires until tomorrow 09:00." in local.follow(paused)
+    other = signed_in_as(served, "else", scopes=["operator"])
+    assert "Paused: nothing fires until the time that you chose." in other.follow(paused)
+    assert "paused wait until tomorrow 09:00" in local.text("/schedules?view=paused&text=it+pauses")
+    local.send(page_of(schedule, "pause"), {})
+    assert "until tomorrow" not in local.text("/schedules?view=paused&text=it+pauses")
+
+
 @pytest.mark.parametrize("action", ["cancel", "delete"])
 def test_who_ends_what_others_follow_is_told(served: Site, local: Browser, action: str) -> None:
     first = made(served, f"first to {action}")

@@ -84,10 +84,12 @@ def clock_time(moment: datetime) -> str:
     return f"{moment.hour:02}:{moment.minute:02}{seconds}"
 
 
-def local_time(instant: Instant, zone: str, now: Instant) -> str:
-    """Format as `Today 15:30` or `Mon 16 Nov 09:00`: short, with an unambiguous day."""
+def local_time(instant: Instant, zone: str, now: Instant, *, inside: bool = False) -> str:
+    """Format as `Today 15:30` or `Mon 16 Nov 09:00`: short, with an unambiguous day; `inside` a sentence as
+    `today 15:30`."""
     moment = datetime_of(instant).astimezone(known_zone(zone))
-    return f"{day_name(moment, _today(now, zone))} {clock_time(moment)}"
+    day = day_name(moment, _today(now, zone))
+    return f"{day.lower() if inside and day.isalpha() else day} {clock_time(moment)}"
 
 
 @lru_cache(maxsize=64)
@@ -96,11 +98,11 @@ def _today(now: Instant, zone: str) -> datetime:
 
 
 @pass_context
-def when(context: Context, iso: str | None) -> Markup:
-    """Render an instant in the viewer's zone."""
+def when(context: Context, iso: str | None, *, inside: bool = False) -> Markup:
+    """Render an instant in the viewer's zone, on its own or `inside` a sentence."""
     if iso is None:
         return Markup('<span class="faint">never</span>')
-    return _time(iso, local_time(instant_from(iso), context["zone"], context["now"]), context)
+    return _time(iso, local_time(instant_from(iso), context["zone"], context["now"], inside=inside), context)
 
 
 @pass_context

@@ -20,6 +20,7 @@ DONE = {
     "saved": "Saved.",
     "unchanged": "Nothing was changed.",
     "paused": "Paused: nothing fires until it is resumed.",
+    "paused_until": "Paused: nothing fires until the time that you chose.",
     "resumed": "Resumed.",
     "cancelled": "Cancelled.",
     "deleted": "Deleted; its history is kept.",
@@ -43,6 +44,8 @@ DONE = {
     "hook_deleted": "The hook is deleted; its events stay.",
 }
 _PARTLY = ("nothing", "none", "not_undone")
+_REPLACED = ("paused_until", "stopped")
+"""Changes of which the notes of the answer say more than the usual words."""
 MANY = {
     "paused": "paused",
     "resumed": "resumed",
@@ -124,7 +127,7 @@ def notice_of(request: Request, session: str) -> Notice | None:
         return Notice(f"Select at least one {thing} first.", partly=True)
     if number is None:
         notes = SENTENCES.find(session, request.query_params.get("notes", "")) or ()
-        sentences = notes if word == "stopped" and notes else (DONE.get(word, ""), *notes)
+        sentences = notes if word in _REPLACED and notes else (DONE.get(word, ""), *notes)
         return Notice(" ".join(sentences), partly=word in _PARTLY) if word in DONE else None
     if word not in MANY:
         return None

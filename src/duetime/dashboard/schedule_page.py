@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from duetime.dashboard.filters import local_time
 from duetime.dashboard.form_fields import usual_policy
 from duetime.dashboard.notices import SENTENCES
 from duetime.dashboard.queries import schedule_at
@@ -165,4 +166,8 @@ def act(request: PageRequest, form: Form) -> Response:
         return _confirm(request, schedule, action, form, error)
     undo = request.offer_undo((public_id, reverse_of(action, schedule)))
     usual = "/schedules" if action == "delete" else at(public_id)
-    return request.redirect(goal_of(form, usual), did=ACTIONS[action], notes=_sentences(changed.facts()), **undo)
+    did, notes, ends = ACTIONS[action], _sentences(changed.facts()), changed.schedule.definition.resume_at
+    if is_pause and ends is not None:
+        did, end = "paused_until", local_time(ends, request.zone, request.now, inside=True)
+        notes = [f"Paused: nothing fires until {end}."]
+    return request.redirect(goal_of(form, usual), did=did, notes=notes, **undo)
