@@ -14,7 +14,7 @@ from duetime.engine.store import ScheduleQuery
 from duetime.kinds.notifications.local import SILENT_WARNING
 from duetime.security.tokens import BROWSER, Tokens
 from duetime.settings import AgentSettings
-from tests.support.browsing import FORM, Browser, cookie_of, signed_in, signed_in_as, words
+from tests.support.browsing import FORM, Browser, cookie_of, field, signed_in, signed_in_as, words
 from tests.support.web import Site, site
 
 
@@ -36,7 +36,17 @@ def test_an_operator_issues_and_revokes_tokens(there: Site) -> None:
     [id] = re.findall(
         r'value="(\w+)" aria-label="Revoke the token of ada@example.org', browser.get("/settings").body.decode()
     )
-    assert "The token is revoked." in browser.follow(browser.send("/settings", {"revoke": id}))
+    asked = browser.send("/settings", {"revoke": id})
+    assert asked.status == 200 and "Revoke this token? ada@example.org" in words(asked)
+    assert "cannot be undone" in words(asked) and "is signed out" not in words(asked)
+    assert there.ask("GET", "/api/v1/whoami", bearer).status == 200, "to ask does nothing"
+    own = re.findall(r'class="tag">this browser<.*?<code>(\w+)<', browser.get("/settings").body.decode(), re.DOTALL)
+    assert "This browser is signed in with it and is signed out." in words(
+        browser.send("/settings", {"revoke": own[0]})
+    )
+    assert "The token is revoked." in browser.follow(
+        browser.send("/settings", {"revoke": id, "sure": field(asked, "sure")})
+    )
     assert there.ask("GET", "/api/v1/whoami", bearer).status == 401
     wrong = browser.send("/settings", {"issue": "yes", "email": "nobody", "life": "1d"})
     assert wrong.status == 422 and "email" in words(wrong)

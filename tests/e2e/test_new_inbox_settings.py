@@ -183,6 +183,7 @@ def test_settings_test_a_channel_and_issue_a_token(page: Page, served: Served) -
     page.goto(address(served, "/settings"))
     expect(page.get_by_text(token)).to_have_count(0)
     page.locator("tr", has_text="ada@example.org").get_by_role("button", name=re.compile("Revoke")).click()
+    page.get_by_role("button", name="Revoke it").click()
     expect(page.get_by_role("status").first).to_contain_text("revoked")
     assert page.request.get(whoami, headers=bearer).status == 401
     page.get_by_role("button", name="Test inbox").click()

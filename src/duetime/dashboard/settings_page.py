@@ -29,8 +29,14 @@ LIVES: Final = {"1d": "1 day", "30d": "30 days", "90d": "90 days", "365d": "1 ye
 
 
 def settings_page(
-    request: PageRequest, *, issued: str | None = None, problem: str | None = None, typed: Form | None = None
+    request: PageRequest,
+    *,
+    issued: str | None = None,
+    problem: str | None = None,
+    typed: Form | None = None,
+    revoking: str = "",
 ) -> Response:
+    """Render the page; with the id of a token, it asks whether to revoke that."""
     health = status(request.reader).value
     rows = workers(request.call).value if request.sees_workers else []
     page = request.render(
@@ -41,6 +47,7 @@ def settings_page(
         targets=_targets(request),
         worker_rows=worker_views(request.reader, rows[:WORKERS]),
         tokens=_token_rows(request),
+        revoking=revoking,
         may_issue=_may_issue(request),
         lives=LIVES,
         issued=issued,
@@ -98,8 +105,7 @@ def change_settings(request: PageRequest, form: Form) -> Response:
     if request.caller.scopes:
         raise refuse("scope", "a token with scopes other than operator issues and revokes no tokens")
     if form.get("revoke"):
-        _revoke(tokens, form.get("revoke"))
-        return request.redirect("/settings", did="revoked")
+        return _revoke(request, tokens, form)
     try:
         issued = _issue(request, tokens, form)
     except DuetimeError as error:
@@ -107,10 +113,15 @@ def change_settings(request: PageRequest, form: Form) -> Response:
     return settings_page(request, issued=issued)
 
 
-def _revoke(tokens: Tokens, id: str) -> None:
+def _revoke(request: PageRequest, tokens: Tokens, form: Form) -> Response:
+    """Revoke a token after asking, because that cannot be undone."""
+    id = form.get("revoke")
     if all(each.id != id for each in tokens.records()):
         raise refuse("not_found", "There is no token with this id; the list on this page shows those that are valid.")
+    if not form.get("sure"):
+        return settings_page(request, revoking=id)
     tokens.revoke(id)
+    return request.redirect("/settings", did="revoked")
 
 
 def _issue(request: PageRequest, tokens: Tokens, form: Form) -> str:
