@@ -37,6 +37,8 @@ def test_an_event_shows_what_it_started(served: Site) -> None:
     assert "nothing" in idle and ">review</a>" not in idle
     assert "No events have arrived" in page_at("/settings/events?before=1")
     page = page_at(page_of(review))
+    assert "It waits for the event roof.push." in page and "Nothing is due" not in page
+    assert "It waits until review ends." in page_at(page_of(report))
     assert f'then <a href="{page_of(report)}">report</a> (if it ends)' in page
     assert f'After <a href="{page_of(review)}">review</a> ends' in page_at(page_of(report))
 
