@@ -286,8 +286,12 @@ def test_a_dead_letter_is_tried_again_and_dismissed(ran: Site) -> None:
         (f"/runs/{run.id}/resolve", {"back": "dead-letters"}),
     ):
         dismissed = browser.send(path, form)
-        assert "esolved" in browser.follow(dismissed)
-        assert "No dead letters" in browser.text("/dead-letters")
+        page = browser.follow(dismissed)
+        assert "esolved" in page
+        assert ("You hear of the same failure again only after its schedule has worked." in page) == (
+            "back" not in form
+        )
+        assert "No dead letters: nothing is left to retry or to resolve." in browser.text("/dead-letters")
         key = dismissed.headers["location"].partition("undo=")[2]
         assert "Undone." in browser.follow(browser.send("/undo", {"undo": key, "to": "/dead-letters"}))
         assert "1 run \u00b7 1 problem" in browser.text("/dead-letters")

@@ -68,6 +68,7 @@ def in_order(runs: list[Run]) -> bool:
 def retry_all_in_browser(page: Page) -> None:
     rows = page.locator(".problem")
     expect(rows).to_have_count(5)
+    expect(page.get_by_label("Select all shown")).to_be_visible()
     expect(page.get_by_text("191 runs · 5 problems")).to_be_visible()
     expect(page.get_by_role("button", name="Retry selected")).to_be_disabled()
     rows.nth(1).get_by_role("checkbox").first.check()
@@ -83,7 +84,8 @@ def retry_all_in_browser(page: Page) -> None:
     page.get_by_label("every run").check()
     page.get_by_role("button", name="Retry them").click()
     expect(page.get_by_role("status").first).to_contain_text("191 runs requeued.")
-    expect(page.get_by_text("No dead letters")).to_be_visible()
+    expect(page.get_by_text("No dead letters: nothing is left to retry or to resolve.")).to_be_visible()
+    expect(page.get_by_text("Select all shown")).to_be_hidden()
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])

@@ -132,6 +132,8 @@ def notice_of(request: Request, session: str) -> Notice | None:
     if word not in MANY:
         return None
     done = f"{plural(number, thing)} {MANY[word]}." if number else f"Nothing was {MANY[word]}."
+    if number and (word, thing) == ("resolved", "run"):
+        done += " You hear of the same failure again only after its schedule has worked."
     if not failed:
         return Notice(done)
     reasons = SENTENCES.find(session, request.query_params.get("reasons", "")) or ()

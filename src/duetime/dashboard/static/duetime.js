@@ -384,8 +384,8 @@ function countSelected() {
 function showChooseAll() {
   const all = byId("choose-all");
   if (!all) return;
-  all.hidden = false;
-  if (all.parentElement.tagName === "LABEL") all.parentElement.hidden = false;
+  all.hidden = !boxes().length;
+  if (all.parentElement.tagName === "LABEL") all.parentElement.hidden = all.hidden;
 }
 
 document.addEventListener("change", (event) => {
