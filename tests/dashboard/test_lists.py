@@ -464,6 +464,20 @@ def test_a_schedule_shows_its_next_ten_instants(served: Site, local: Browser) ->
     assert listed is not None and listed[1].count("ticks countdown") == 10
 
 
+def test_a_day_inside_a_sentence_is_lower_case(served: Site) -> None:
+    now = served.room.clock.now()
+    days = [local_time(Instant(now + number * DAY), "UTC", now, inside=True).split()[0] for number in (-1, 0, 1, 3)]
+    assert days[:3] == ["yesterday", "today", "tomorrow"] and days[3].istitle()
+    end = now - HOUR
+    served.room.store.create([every(HOUR, now - 9 * HOUR, end=end, owner="wordy", name="was off", catch_up="skip")])
+    with working(served):
+        eventually(lambda: runs_of(served, owner="wordy", status="missed"), 20, "it was missed")
+        assert re.search(r"running since (today|yesterday) \d", signed_in(served).text("/settings"))
+    assert 'type="search" placeholder="Any name"' in signed_in(served).get("/timeline").body.decode()
+    page = signed_in_as(served, "wordy").get("/runs?status=missed").body.decode()
+    assert re.search(r'> to <time [^>]*>(today|yesterday) [\d:]+</time>, <span class="more">\d occurrences', page)
+
+
 def test_a_sparkline_is_the_last_thirty_runs_with_the_oldest_at_the_left() -> None:
     def trace(number: int) -> Trace:
         due = Instant(number * HOUR)
