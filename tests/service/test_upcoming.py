@@ -142,6 +142,16 @@ def test_an_end_after_some_runs(stage: Stage) -> None:
     assert rows(stage, from_="14:30") == [("three times", "15:00")]
 
 
+def test_what_a_pause_skips_does_not_count_towards_max_runs(stage: Stage) -> None:
+    id = job(stage, "three times", max_runs=3)
+    stage.app.scheduler.pause(Caller("ada"), id, until=Instant(stage.time.clock.now() + 300 * MINUTE))
+    assert rows(stage) == [("three times", "17:00"), ("three times", "18:00"), ("three times", "19:00")]
+    assert rows(stage, from_="17:30") == [("three times", "18:00"), ("three times", "19:00")]
+    stage.time.advance(timedelta(hours=10))
+    ran = stage.ada.knows("history", schedule_id=id, status="completed")["runs"]
+    assert sorted(run["due"][11:16] for run in ran) == ["17:00", "18:00", "19:00"]
+
+
 def test_one_that_is_overdue_is_listed_once(stage: Stage) -> None:
     job(stage, "late")
     stage.time.clock.jump(timedelta(hours=3, minutes=30))

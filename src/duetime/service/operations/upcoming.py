@@ -271,14 +271,16 @@ def _instants_of(schedule: Schedule, window: _Window) -> Iterator[Instant]:
         if (window.start is None or resumed >= window.start) and (window.until is None or resumed <= window.until):
             yield resumed
         return
-    if progress.state == ScheduleState.PAUSED and progress.next <= window.now:
-        following = trigger_from_json(definition.trigger).next_after(window.now)
-        if following is None:
-            return
-    else:
-        following = progress.next
-    if resumed is not None and not window.request.include_paused:
-        window = window._replace(start=max(window.start or window.now, resumed))
+    following: Instant | None = progress.next
+    if progress.state == ScheduleState.PAUSED:
+        passed = window.now  # what a pause skips does not run, and does not count towards max_runs
+        if resumed is not None and not window.request.include_paused:
+            passed = max(passed, Instant(resumed - 1))
+            window = window._replace(start=max(window.start or window.now, resumed))
+        if progress.next <= passed:
+            following = trigger_from_json(definition.trigger).next_after(passed)
+    if following is None:
+        return
     limit = policy_from_json(definition.policy).max_runs
     yield from instants(definition.trigger, following, window, None if limit is None else limit - progress.run_count)
 
