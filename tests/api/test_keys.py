@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from duetime import Conflict, Duetime, InvalidInput, Registry, Settings, Simulation
+from duetime import Conflict, Duetime, InvalidInput, LimitReached, Registry, Settings, Simulation
 from duetime.api import Schedule
 from duetime.service.operations import create as operations
 
@@ -177,6 +177,19 @@ def test_what_has_ended_is_replaced(simulation: Simulation) -> None:
     second = deploy(duetime, every=None, delay="5m")
     assert second.created and second.id != first.id
     assert [run.status for run in duetime.history(first.id)] == ["completed"], "the history stays"
+
+
+def test_a_limit_that_refuses_the_new_one_deletes_nothing(url: str) -> None:
+    settings = Settings(db=url, timezone="UTC", max_schedules=1)
+    with Simulation(START, settings=settings, registry=registry) as simulation:
+        first = deploy(simulation.duetime, every=None, delay="1m")
+        simulation.advance(timedelta(minutes=2))
+        other = deploy(simulation.duetime, key="other")
+        with pytest.raises(LimitReached):
+            deploy(simulation.duetime, every=None, delay="5m")
+        assert simulation.duetime.get(first.id).status == "completed"
+        other.cancel()
+        assert deploy(simulation.duetime, every=None, delay="5m").created
 
 
 def test_refusing(simulation: Simulation) -> None:

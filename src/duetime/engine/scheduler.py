@@ -349,14 +349,16 @@ class Scheduler(Checkout):
         drafts: Sequence[Draft],
         edits: Mapping[ScheduleId, policy_changes.Edit],
         deletions: Sequence[Definition],
-    ) -> None:
-        """Create, edit and delete what an operator has planned for one owner; all or nothing."""
+    ) -> list[Schedule]:
+        """Create, edit and delete what was planned for one owner; all or nothing. Return what was created."""
         gone = {each.id: self.kinds[each.kind].remembered if each.kind in self.kinds else () for each in deletions}
         limits, most_bytes = {caller.owner: self.limits.schedules}, self._most_bytes(caller.owner)
         batch = Batch(self.clock.now(), text_of(caller.actor), drafts, edits, gone, limits, most_bytes)
-        for each in self.store.carry_out(batch)[len(drafts) :]:
+        results = self.store.carry_out(batch)
+        for each in results[len(drafts) :]:
             if each.progress.followed and edits[each.definition.id].name is not None:
                 self.store.rename_followed(each)
+        return results[: len(drafts)]
 
     def retry(self, caller: Caller, run_id: int) -> Run:
         if caller.depth > self.limits.depth:

@@ -16,6 +16,7 @@ from duetime.engine.model import Definition, Schedule, ScheduleState
 from duetime.engine.policy.options import Policy
 from duetime.engine.policy.rows import first_progress
 from duetime.engine.rule_edits import WHOLE_RULE
+from duetime.engine.scopes import DELETE
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import build_trigger, trigger_from_json, trigger_to_json
 from duetime.engine.validation import Changes, NewSchedule
@@ -186,13 +187,18 @@ def _update(call: Call, new: NewSchedule) -> Answer[CreatedSchedule] | None:
         return _answer(services, hooks, schedule, False, new)
     new = new._replace(trigger_config=scheduler.with_followed(caller, new.trigger_type, new.trigger_config))
     [draft] = scheduler.drafts(caller, [new])
+    stored, changes = schedule.definition, None
     if schedule.progress.state == ScheduleState.ENDED:
-        with suppress(Refused):  # somebody else deleted it meanwhile
-            scheduler.delete(caller, schedule, new.kind)  # frees the key; its history stays
-        return None
-    changes = hooks.adapt_edit(caller, schedule, changes_to(services, schedule.definition, draft.definition, new))
+        scheduler.check_scopes(caller, DELETE, stored)
+        if (refusal := hooks.outside().refusal()) is not None:
+            raise refusal
+    else:
+        changes = hooks.adapt_edit(caller, schedule, changes_to(services, stored, draft.definition, new))
     try:
-        edited = scheduler.edit(caller, schedule.definition.public_id, changes)
+        if changes is None:  # replaced in one transaction, so that a refusal deletes nothing; its history stays
+            [replacement] = scheduler.carry_out(caller, [draft], {}, [stored])
+            return _answer(services, hooks, replacement, True, new)
+        edited = scheduler.edit(caller, stored.public_id, changes)
     except NotFound:
         return None
     except Conflict as error:
