@@ -367,6 +367,20 @@ def test_what_stays_hidden_is_not_put_back_over_a_change_in_between(
     assert stored is not None and "new-secret-thing" in stored.definition.payload
 
 
+def test_a_new_payload_does_not_undo_a_rename_in_between(
+    api: Api, ada: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ada.job(kind="request", payload={"url": "https://example.org/"})
+
+    def meanwhile(_kind: RequestKind, caller: Caller, _schedule: Schedule, changes: Changes) -> Changes:
+        api.room.scheduler.edit(caller, made["id"], Changes(name="renamed"))
+        return changes
+
+    monkeypatch.setattr(RequestKind, "adapt_edit", meanwhile)
+    payload = {"url": "https://example.org/", "method": "PUT"}
+    assert edit(ada, made["id"], {"payload": payload})["name"] == "renamed"
+
+
 def test_credentials_in_a_result_are_not_shown(api: Api, ada: Client) -> None:
     value = {"password": "very-secret-thing", "city": "Berlin"}
     id = ada.job(payload={"task": "echo", "kwargs": {"value": value}}, trigger=SOON)["id"]

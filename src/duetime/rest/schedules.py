@@ -209,13 +209,13 @@ def _expected(if_match: str | None, version: int) -> int | None:
 
 def _edit_request(schedule: Schedule, body: EditGiven, version: int | None) -> EditSchedule:
     """Return the request of a body, in which null removes a limit. A name stays unless it is given."""
-    name = schedule.definition.name if body.name is None and body.payload is not None else body.name
     times = times_in(body)
     if body.trigger is None and not ways_in(times):
         times.pop("timezone", None)  # of `next`
     return EditSchedule(
         schedule=schedule,
-        name=name,
+        name=body.name,
+        keep_name=True,
         times=times,
         trigger=trigger_parts(body.trigger, with_nulls=True),
         next=body.next,

@@ -53,6 +53,8 @@ class EditSchedule(OperationRequest):
 
     schedule: ScheduleReference
     name: str | None = None
+    keep_name: bool = False
+    """Whether the name stays even if it was made from the payload, which changes."""
     times: Mapping[str, Any] = field(default_factory=dict)
     """Options of times. A rule replaces the old one, whose limits stay. A time moves only the next occurrence; beside a
     rule, it is the first one. The limits and the time zone are those of the new rule, or of the current one; None or
@@ -224,7 +226,7 @@ def _left_out(services: Services, before: Schedule, after: Schedule) -> list[Sch
 
 def _changes(call: Call, schedule: Schedule, request: EditSchedule, times: _NewTimes) -> Changes:
     name, version, payload = request.name, request.version, _payload(call, schedule, request)
-    if payload is not None and name is None:
+    if payload is not None and name is None and not request.keep_name:
         name = _following_name(call.services, schedule, payload)
     if version is None and payload is not None and payload != request.payload:
         # A part of the payload is written back as it was read, so nobody may have changed it meanwhile.
