@@ -265,7 +265,7 @@ def test_two_processes_at_once(url: str) -> None:
 
 
 def test_a_change_that_comes_between_is_not_lost(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An update that was decided on an older version is decided again."""
+    """An update that was decided on an older version is decided again, however often that happens."""
     duetime = simulation.duetime
     first = deploy(duetime)
     calls: list[object] = []
@@ -273,10 +273,10 @@ def test_a_change_that_comes_between_is_not_lost(simulation: Simulation, monkeyp
 
     def decide_late(*args: Any) -> Any:
         changes = decide(*args)
-        if not calls:
-            calls.append(duetime.edit(first.id, name="Between"))
+        if len(calls) < 20:
+            calls.append(duetime.edit(first.id, name=f"Between {len(calls)}"))
         return changes
 
     monkeypatch.setattr(operations, "changes_to", decide_late)
     changed = deploy(duetime, every="2h")
-    assert (changed.version, changed.name) == (3, "clean")
+    assert (changed.version, changed.name) == (22, "clean")

@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from duetime.engine.clock import HOUR, instant_of
+from duetime.engine.errors import Conflict
 from duetime.engine.kind import Caller
 from duetime.engine.model import Definition, Schedule
-from duetime.engine.validation import NewSchedule
+from duetime.engine.validation import Changes, NewSchedule
+from duetime.service.kind_spec import KindHooks
+from duetime.service.operations.edit import EditSchedule, edit
+from duetime.service.services import Call
 from tests.support.stage import Stage
 
 PAYLOADS: dict[str, dict[str, Any]] = {
@@ -261,3 +265,46 @@ def test_a_name_given_at_creation_stays_when_the_text_changes(stage: Stage) -> N
     ada.knows("edit_schedule", schedule_id="tea", message="Coffee is ready")
     assert found(stage, told["message_id"]).definition.name == "tea"
     assert ada.knows("delete_schedule", schedule_id="tea")["success"] is True
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "between", "both"),
+    [
+        (
+            "job",
+            {"fields": {"task": "echo | shorten(words=3)"}},
+            Changes(payload={"task": "echo", "args": [2]}),
+            ("shorten", '"args":[2]'),
+        ),
+        ("prompt", {"payload": {"prompt": "feed the cat"}}, Changes(name="renamed"), ("feed the cat", "renamed")),
+        (
+            "job",
+            {"times": {"end": "2026-03-01"}},
+            Changes(trigger_type="cron", trigger_config={"expression": "0 11 * * *"}),
+            ("0 11 * * *", "2026-03-01"),
+        ),
+    ],
+)
+def test_a_change_in_between_is_not_undone(
+    stage: Stage,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    given: dict[str, Any],
+    between: Changes,
+    both: tuple[str, str],
+) -> None:
+    """What an edit derives from what it has read is derived again."""
+    id = make(stage, kind, name="water the plants")
+    edits: list[Schedule] = []
+
+    def meanwhile(_kind: KindHooks, caller: Caller, _schedule: Schedule, changes: Changes) -> Changes:
+        if not edits:
+            edits.append(stage.app.scheduler.edit(caller, id, between))
+        return changes
+
+    monkeypatch.setattr(type(stage.app.services.hooks(kind)), "adapt_edit", meanwhile)
+    call = Call(stage.app.services, Caller("ada"), "UTC")
+    after = edit(call, EditSchedule(schedule=id, **given)).value.schedule.definition
+    assert after.version == 3 and all(text in str(after) for text in both)
+    with pytest.raises(Conflict):
+        edit(call, EditSchedule(schedule=id, version=2, **given))

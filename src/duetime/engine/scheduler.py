@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 _RUNS_PER_TRANSACTION = 50
 """Number of runs that one transaction changes."""
-_REPEATED_EDITS = 100
+REPEATED_EDITS = 100
 """How often an edit is repeated while others edit the same schedule; each time, another edit took effect."""
 OPERATORS_OWN = "duetime:"
 """Prefix of the idempotency keys of schedules that belong to the operator, such as the heartbeat."""
@@ -311,7 +311,7 @@ class Scheduler(Checkout):
     def edit(self, caller: Caller, public_id: str, changes: Changes, kind: str | None = None) -> Schedule:
         """Edit a schedule. Two concurrent edits both take effect, unless the caller names the version it has seen:
         values derived from stored ones are derived again if those changed meanwhile."""
-        for _ in range(_REPEATED_EDITS):
+        for _ in range(REPEATED_EDITS):
             try:
                 return self._edit(caller, public_id, changes, kind)
             except Conflict as conflict:

@@ -16,6 +16,7 @@ from duetime.engine.model import Definition, Schedule, ScheduleState
 from duetime.engine.policy.options import Policy
 from duetime.engine.policy.rows import first_progress
 from duetime.engine.rule_edits import WHOLE_RULE
+from duetime.engine.scheduler import REPEATED_EDITS
 from duetime.engine.scopes import DELETE
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import build_trigger, trigger_from_json, trigger_to_json
@@ -121,7 +122,7 @@ def create_new(call: Call, new: NewSchedule, on_change: OnChange = "refuse") -> 
     except KeyReused:
         if on_change == "refuse":
             raise
-    for _ in range(_ATTEMPTS):
+    for _ in range(REPEATED_EDITS):
         answer = _update(call, new)
         with suppress(Conflict):  # somebody else used the key meanwhile
             return answer or _create(call, new)
@@ -168,8 +169,6 @@ def first_instant(definition: Definition) -> Instant | None:
 
 # Updates of the schedule that has the key.
 
-_ATTEMPTS: Final = 10
-"""How often an update is repeated because somebody else changed the schedule meanwhile."""
 _DEFAULT_POLICY: Final = dict.fromkeys(each.name for each in fields(Policy))
 """Resets every option, because the request is the whole truth about the schedule."""
 

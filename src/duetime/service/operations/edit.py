@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Final
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import json_object
-from duetime.engine.errors import DuetimeError, InvalidInput, Refused, UnreadableTime
+from duetime.engine.errors import Conflict, DuetimeError, InvalidInput, Refused, UnreadableTime
 from duetime.engine.model import RunStatus, Schedule, is_busy
+from duetime.engine.scheduler import REPEATED_EDITS
 from duetime.engine.store import RunQuery
 from duetime.engine.times import ReadTime, iso_local
 from duetime.engine.times import read_time as read_words
@@ -107,8 +108,9 @@ class _NewTimes(NamedTuple):
     """How ambiguous times were understood."""
 
 
-def edit(call: Call, request: EditSchedule) -> Answer[EditedSchedule]:
-    """Edit a schedule. A run in progress keeps its values."""
+def edit(call: Call, request: EditSchedule, attempts: int = REPEATED_EDITS) -> Answer[EditedSchedule]:
+    """Edit a schedule. A run in progress keeps its values. Without a version, an edit that depends on what it has read
+    is repeated if somebody else has changed that meanwhile."""
     services, schedule = call.services, find(call, request.schedule)
     times = _read_times(call, schedule, request)
     changes = _changes(call, schedule, request, times)
@@ -118,6 +120,8 @@ def edit(call: Call, request: EditSchedule) -> Answer[EditedSchedule]:
     try:
         edited = call.scheduler.edit(call.caller, schedule.definition.public_id, changes)
     except Refused as error:
+        if error.code == Conflict.code and changes.version != request.version and attempts:
+            return edit(call, replace(request, schedule=find(call, schedule.definition.public_id)), attempts - 1)
         raise _about_argument(error, times) from None
     warnings = [*time_warnings(times.notes), *_left_out(services, schedule, edited)]
     warnings += source_warnings(edited.definition)
@@ -228,10 +232,11 @@ def _changes(call: Call, schedule: Schedule, request: EditSchedule, times: _NewT
     name, version, payload = request.name, request.version, _payload(call, schedule, request)
     if payload is not None and name is None and not request.keep_name:
         name = _following_name(call.services, schedule, payload)
-    if version is None and payload is not None and payload != request.payload:
-        # A part of the payload is written back as it was read, so nobody may have changed it meanwhile.
-        version = schedule.definition.version
     rule, zone = times.rule, request.times.get("timezone")
+    has_new_limits = rule is not None and times.rule_option is None and request.trigger is None
+    if version is None and (has_new_limits or (payload, name) != (request.payload, request.name)):
+        # What follows from stored values is written as they were read, so nobody may have changed them meanwhile.
+        version = schedule.definition.version
     changes = Changes(
         name=name,
         trigger_type=None if rule is None else rule.type,

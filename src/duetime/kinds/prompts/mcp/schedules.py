@@ -173,7 +173,8 @@ def schedule_edit(call: Call, args: Arguments) -> Reply:
     if times.keys() & RULES and "timezone" in args:
         times["timezone"] = args["timezone"]
     fields: Arguments = {name: args[name] for name in ("prompt", "agent") if name in args}
-    request = EditSchedule(schedule=task, times=times, fields=fields, guarded=False, pending_only=True)
+    version = task.definition.version if fields else None  # whose hidden values may be passed on
+    request = EditSchedule(schedule=task, times=times, fields=fields, version=version, guarded=False, pending_only=True)
     try:
         edited, warnings, _ = edit(call, request)
     except DuetimeError as problem:
