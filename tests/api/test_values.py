@@ -227,6 +227,23 @@ def test_naive_times_are_in_the_zone_that_an_edit_names(duetime: Duetime) -> Non
     assert datetime.fromisoformat(changing.trigger["changes"]) == NINE_IN_BERLIN
 
 
+def test_naive_times_at_a_clock_change(duetime: Duetime) -> None:
+    """The second one of two equal times has `fold`; the first one is told, like a time that clocks skip."""
+    zone: Any = {"timezone": "Europe/Berlin"}
+    first, lost = datetime(2099, 10, 25, 2, 30), datetime(2099, 3, 29, 2, 30)
+    second = first.replace(fold=1)
+    at_first = first.replace(tzinfo=BERLIN).astimezone(UTC)
+    job = duetime.schedule("shout", at=second, **zone)
+    edits = [job.edit(at=LATER).edit(**given) for given in ({"at": second}, {"next": second}, {"at": second, **zone})]
+    for each in (job, *edits):
+        assert each.next_run == at_first + timedelta(hours=1) and "time" not in each.warning_codes
+    assert [each.utc for each in duetime.preview(at=second, **zone).next] == [at_first + timedelta(hours=1)]
+    assert job.pause(until=second).paused_until == at_first + timedelta(hours=1)
+    for time, words in ((first, "comes twice"), (lost, "clocks go forward")):
+        for edited in (job.edit(at=time), job.edit(next=time), job.edit(at=time, **zone)):
+            assert words in edited.warnings[edited.warning_codes.index("time")]
+
+
 def test_naive_times_are_in_the_zone_of_each_of_many_schedules(duetime: Duetime) -> None:
     zones = ["Europe/Berlin", "Asia/Tokyo"]
     jobs = [duetime.schedule("shout", cron="0 9 * * *", timezone=zone) for zone in zones]

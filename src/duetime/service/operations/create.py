@@ -23,7 +23,7 @@ from duetime.engine.triggers import build_trigger, trigger_from_json, trigger_to
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.engine.value_class import NamedTuple
 from duetime.service.kind_spec import KindHooks, known_specs
-from duetime.service.operations.declaration import Answer
+from duetime.service.operations.declaration import Answer, with_offsets
 from duetime.service.services import Call, Services, policy_limits
 from duetime.service.warnings import time_warnings, warning
 from duetime.service.when import TriggerParts, about_option, read_policy, read_times, time_notes, ways_in
@@ -93,6 +93,7 @@ def new_schedule(call: Call, request: CreateSchedule) -> NewSchedule:
     """Return a request in the form that the engine uses. With a key, the default zone is not named in it, so that
     a repeated request is the same after the default has changed."""
     kind, payload, times, trigger, options, name, key, _ = request
+    times = with_offsets(call, times)
     when = read_times(times) if trigger is None else read_times(times, trigger, call.zone, call.now)
     zone: str | None = when.timezone or call.zone
     if key is not None and when.timezone is None and zone == call.services.zone:

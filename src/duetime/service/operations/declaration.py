@@ -14,6 +14,7 @@ from duetime.engine.clock import Instant, instant_of
 from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.model import Schedule
 from duetime.engine.times import clock_local, read_instant
+from duetime.engine.times.zones import known_zone
 from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import check_kind
@@ -160,6 +161,7 @@ def read_time(
     """Return the instant of an argument. With `first` or `last`, it is an inclusive end of a range, and a day without a
     time means all of that day. With `past`, it may be `yesterday` or `2 hours ago`, and a weekday is the most recent
     one."""
+    time = with_offset(time, call.zone)
     if time is None or isinstance(time, int):
         return time
     if isinstance(time, datetime) and time.tzinfo is not None:
@@ -186,6 +188,20 @@ def read_time_of(
 
 def is_naive(time: object) -> bool:
     return isinstance(time, datetime) and time.tzinfo is None
+
+
+def with_offset(time: Any, zone: str) -> Any:
+    """Return a naive `datetime` with its zone if it is the second of two equal times, because its text would mean the
+    first; any other value as it is."""
+    return time.replace(tzinfo=known_zone(zone)) if is_naive(time) and time.fold else time
+
+
+def with_offsets(call: Call, times: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return options of times as `with_offset` does."""
+    if not any(getattr(each, "fold", 0) for each in times.values()):
+        return times
+    zone = call.in_zone(times.get("timezone")).zone
+    return {name: with_offset(value, zone) for name, value in times.items()}
 
 
 def read_range(

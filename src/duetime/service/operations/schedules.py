@@ -22,6 +22,7 @@ from duetime.service.operations.declaration import (
     ScheduleReference,
     Tagged,
     check_choice,
+    with_offsets,
 )
 from duetime.service.presenters import View, next_instants, preview_view, reads_as, schedule_shape
 from duetime.service.services import Call, pages_of
@@ -164,7 +165,7 @@ def next_times(call: Call, request: NextTimes) -> Answer[FiringTimes]:
 
 def preview(call: Call, request: PreviewTimes) -> Answer[FiringTimes]:
     """Explain a rule, with its next times and anything unexpected. Nothing is created."""
-    when = read_times(request.times, request.trigger, call.zone, call.now)
+    when = read_times(with_offsets(call, request.times), request.trigger, call.zone, call.now)
     zone = when.timezone or call.zone
     try:
         config = call.scheduler.with_followed(call.caller, when.type, when.config)
