@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,19 @@ CASES: dict[str, tuple[Callable[[Duetime], Any], type[DuetimeError], str, str | 
     "headers": (lambda d: d.request("https://example.org", headers="x"), InvalidInput, "invalid", "headers"),  # type: ignore[arg-type]
     "range": (lambda d: d.upcoming(start="in 2 days", until="in 1 day"), InvalidInput, "invalid", "until"),
     "unknown agent": (lambda d: d.prompt("Say hello", agent="nobody"), InvalidInput, "invalid", "agent"),
+    "delay": (lambda d: d.schedule(sweep, delay=10**400), InvalidInput, "invalid", "delay"),
+    "every": (lambda d: d.schedule(sweep, every=10**400), InvalidInput, "invalid", "every"),
+    "timeout": (lambda d: d.schedule(sweep, every="1h", timeout=10**400), InvalidInput, "invalid", "timeout"),
+    "grace": (lambda d: d.schedule(sweep, every="1h", grace=-(10**400)), InvalidInput, "invalid", "grace"),
+    "backoff": (lambda d: d.schedule(sweep, every="1h", backoff=math.inf), InvalidInput, "invalid", "backoff"),
+    "no number": (lambda d: d.schedule(sweep, every="1h", jitter=math.nan), InvalidInput, "invalid", "jitter"),
+    "lease": (lambda d: d.take_prompt(lease=math.nan), InvalidInput, "invalid", "lease"),
+    "endless lease": (lambda d: d.take_prompt(lease=1e30), InvalidInput, "invalid", "lease"),
+    "no lease": (lambda d: d.take_prompt(lease=0), InvalidInput, "invalid", "lease"),
+    "lease that has expired": (lambda d: d.take_prompt(lease=-1), InvalidInput, "invalid", "lease"),
+    "action": (lambda d: d.change_runs("cancel", ids=[1]), InvalidInput, "invalid", "action"),  # type: ignore[arg-type]
+    "no action": (lambda d: d.change_runs([], ids=[1]), InvalidInput, "invalid", "action"),  # type: ignore[arg-type]
+    "trigger type": (lambda d: existing(d).edit(trigger_type=[]), InvalidInput, "invalid", "trigger_type"),
 }  # fmt: skip
 
 

@@ -259,6 +259,7 @@ JOBS = [
     job("args: the task echo takes at most 1 by position, not 2", args=[1, 2]),
     job(TIMEOUT_RANGE, timeout_seconds=-1),
     job(TIMEOUT_RANGE, timeout_seconds=0.000_999),
+    job("timeout_seconds: must be a finite number of seconds, at most a hundred years", timeout_seconds=10**400),
     job("max_attempts: must be a whole number from 1 to 100, not 0", max_attempts=0),
     job("Invalid argument: catch_up must be one of once, all, skip.", is_error=True, catch_up="later"),
     job("Invalid argument: overlap must be one of skip, queue, allow, latest.", is_error=True, overlap="never"),

@@ -40,6 +40,8 @@ def edit_schedule(call: Call, schedule: Schedule, options: EditOptions) -> Answe
     changes = {**with_offsets(call, changes)}
     for name in ("policy", "trigger_config"):
         check_type(name, changes.setdefault(name, {}), Mapping)
+    if "trigger_type" in changes:
+        check_type("trigger_type", changes["trigger_type"], str)
     request = EditSchedule(
         schedule=schedule,
         times={name: changes[name] for name in time_options() if name in changes},

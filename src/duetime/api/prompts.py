@@ -64,6 +64,8 @@ class Prompting:
         wait for a prompt to become due. With `from_agents=False`, what an agent's run stored is left to others.
         """
         length = int(read_seconds(lease, "lease") * SECOND)
+        if length <= 0:
+            raise InvalidInput(field="lease", problem="must be greater than zero, such as 30s or 2h")
         request = TakeRun(kind=KIND, subject=agent, lease=length, accepts=takes(from_agents))
         call = self._call
         held = yield from wait_for(lambda: take_run(call, request).value, lambda run: run is not None, wait)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -243,24 +242,20 @@ def read_policy(values: Mapping[str, Any]) -> dict[str, Any]:
     for argument, value in values.items():
         name = option_name(argument)
         is_duration = name in IN_SECONDS and value is not None
-        policy[name] = _microseconds(read_seconds(value, argument, zero=not RULES[name].low)) if is_duration else value
+        policy[name] = int(read_seconds(value, argument, zero=not RULES[name].low) * SECOND) if is_duration else value
     return policy
-
-
-def _microseconds(seconds: float) -> int:
-    """Return a number that the engine can check, whatever was given."""
-    return int(max(-1, min(seconds, 10**12)) * SECOND) if math.isfinite(seconds) else -1
 
 
 def read_seconds(value: Duration, field: str, *, zero: bool = False) -> float:
     """Return a duration in seconds."""
     if isinstance(value, str):
         return duration(value, field, zero=zero) / SECOND
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if type(value) in (int, float):
-        return value
-    raise InvalidInput(field=field, problem="must be a timedelta, seconds, or a text such as 30s")
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if type(seconds) not in (int, float):
+        raise InvalidInput(field=field, problem="must be a timedelta, seconds, or a text such as 30s")
+    if not abs(seconds) <= LONGEST_DURATION // SECOND:  # nor is NaN
+        raise InvalidInput(field=field, problem="must be a finite number of seconds, at most a hundred years")
+    return seconds
 
 
 def duration(text: str, field: str, *, zero: bool = False) -> int:

@@ -13,7 +13,7 @@ from duetime.engine.store import RunQuery
 from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse, refuse_many
 from duetime.service.operations.dead_letters import MAX_NAMED, Dealt, PlannedRetry, chosen_runs, deal, plan_change
-from duetime.service.operations.declaration import Answer, Field
+from duetime.service.operations.declaration import Answer, Field, check_choice, check_type
 from duetime.service.operations.history import History, chosen_statuses, query_of
 from duetime.service.services import Call
 
@@ -48,7 +48,7 @@ class ChangeRuns(History):
 def plan_runs(call: Call, request: ChangeRuns) -> list[PlannedRetry]:
     """Return what a change concerns, by schedule; the one with the most comes first. Who may not make the change is
     refused, before anybody confirms it."""
-    _check_scope(call, request.action)
+    _check_action(call, request.action)
     return plan_change(call, _fitting(call, request), request.action, every_run=_is_every_run(request))
 
 
@@ -56,7 +56,7 @@ def change_runs(call: Call, request: ChangeRuns) -> Answer[Dealt]:
     """Change the runs, or with `dry_run` name those that would be changed. A retry is that of dead letters: each run
     keeps its id, and of a recurring schedule only the newest one is retried, unless `every_run` or ids are given."""
     scheduler, action = call.scheduler, request.action
-    _check_scope(call, action)
+    _check_action(call, action)
     if request.ids is None and not request.everything and all(getattr(request, name) is None for name in _FILTERS):
         raise refuse("invalid", "ids: give numbers of runs, a filter such as status, or everything", "ids")
     changes = {"retry": scheduler.retry_all, "stop": scheduler.cancel_runs, "resolve": scheduler.dismiss_all}
@@ -69,7 +69,9 @@ def change_runs(call: Call, request: ChangeRuns) -> Answer[Dealt]:
     return deal(call, fitting, lambda caller, runs: ordered(runs), "", planned if newest_only else ())
 
 
-def _check_scope(call: Call, action: str) -> None:
+def _check_action(call: Call, action: str) -> None:
+    check_type("action", action, str)
+    check_choice("action", action, CHANGEABLE)
     refuse_many(call.caller, f"{action} many runs", "ask a person to do it", DELETE if action == "stop" else WRITE)
 
 
