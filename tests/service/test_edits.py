@@ -169,6 +169,17 @@ def test_somebody_may_change_their_mind_about_a_later_rule_as_often_as_they_like
         assert "error" not in answer, answer
 
 
+def test_a_new_rule_cannot_start_after_the_end(stage: Stage) -> None:
+    """It is February 10: an end on February 20 is not in the past, as an edit on that day would say."""
+    id = make(stage, "job", trigger=("cron", {"expression": "0 9 * * *", "end": "2026-02-20"}))
+    later: dict[str, Any] = {"schedule_id": id, "every": "2h", "starting": "2026-02-25 09:00"}
+    for given in ({}, {"end": "2026-02-20"}):
+        error = stage.ada.knows("edit_schedule", later, **given)["error"]
+        assert error == "starting: it is after its end, 2026-02-20T23:59:59-08:00; give a later end, or end none"
+    for given in ({"end": "none"}, {"end": "2026-03-01"}):
+        assert "error" not in stage.ada.knows("edit_schedule", later, **given)
+
+
 def due_hours(stage: Stage, id: str, began: datetime) -> list[int]:
     """Return how many hours after a time each run was due."""
     runs = stage.app.scheduler.history(Caller("ada"), id)

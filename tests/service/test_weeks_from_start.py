@@ -91,7 +91,7 @@ def _edited(words: str, limit: dict[str, str], starting: datetime | None) -> Tri
     old = built(read_times({"when": "every hour"}))
     when = read_times({"when": words, **limit})
     moment = None if starting is None else instant_of(starting.replace(tzinfo=ZoneInfo(ZONE)))
-    begin, config = beginning(when.type, when.config, old, moment, instant_of(NOW))
+    begin, config = beginning(when.type, when.config, old, moment, instant_of(NOW), "UTC")
     return build_trigger(when.type, config, zone=ZONE, now=begin)
 
 
@@ -101,7 +101,7 @@ def test_an_edit_to_such_a_rule_counts_from_the_start_that_the_schedule_has(
 ) -> None:
     old = built(read_times({"when": "every day at 9:00", "start": start.isoformat()}))
     when = read_times({"when": phrase("every second {} at 4pm", weekdays)})
-    begin, config = beginning(when.type, when.config, old, None, instant_of(NOW))
+    begin, config = beginning(when.type, when.config, old, None, instant_of(NOW), "UTC")
     assert times(build_trigger(when.type, config, zone=ZONE, now=begin), 6) == wanted(start, weekdays, 2, 6)
 
 

@@ -10,6 +10,7 @@ from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.limits import MOST_CHANGES
 from duetime.engine.times import iso_local
+from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import (
     ChangingTrigger,
     CronTrigger,
@@ -21,19 +22,20 @@ from duetime.engine.triggers import (
     trigger_to_json,
 )
 from duetime.engine.triggers.base import instant_text
-from duetime.engine.triggers.build import readable, skips_weeks
+from duetime.engine.triggers.build import readable, skips_weeks, time_of
 
 WHOLE_RULE: Mapping[str, Any] = dict.fromkeys(("start", "end", "jitter", "dst"))
 """Merged under the configuration of an edit that is a complete new rule, so that no limit of the old one stays."""
 
 
 def beginning(
-    type_: str, request: Mapping[str, Any], old: Trigger | None, starting: Instant | None, now: Instant
+    type_: str, request: Mapping[str, Any], old: Trigger | None, starting: Instant | None, now: Instant, zone: str
 ) -> tuple[Instant, dict[str, Any]]:
     """Return the instant from which a new rule counts, and its configuration: an interval first fires at that instant.
     The limits of the rule in force at that instant apply to the new one too, unless the edit says otherwise; None
     removes a limit. A rule that is still to begin is replaced together with its limits: it has a start only because it
-    is to begin then, which must not keep the new rule from firing until that time."""
+    is to begin then, which must not keep the new rule from firing until that time. A rule that would begin after its
+    end is refused."""
     begin = now if starting is None or type_ == "once" else starting
     in_force = _rule_at(old, begin)
     limits = {} if in_force is None else _limits_of(in_force, type_, begin)
@@ -41,12 +43,21 @@ def beginning(
         limits.pop("start", None)  # the edit itself says when its rule begins
     whole = {**limits, **request}
     config = {name: value for name, value in whole.items() if value is not None}
+    if begin == starting:
+        _check_starting(config, zone, begin)
     first = {"interval": "start", "rrule": "dtstart"}.get(type_)
     if starting is not None and first is not None and {"start", "anchor", "dtstart"}.isdisjoint(config):
         if type_ == "rrule" and skips_weeks(config.get("rrule")):
             return Instant(begin - 1), config  # it counts from its first day after this
         config[first] = iso_local(begin, "UTC")
     return begin, config
+
+
+def _check_starting(config: Mapping[str, Any], zone: str, starting: Instant) -> None:
+    end = time_of(config, "end", known_zone(config.get("timezone") or zone).key, starting)
+    if end is not None and end < starting:
+        problem = f"it is after its end, {iso_local(end, zone, 'seconds')}; give a later end, or end none"
+        raise InvalidInput(field="starting", problem=problem)
 
 
 def _limits_of(old: Trigger, new_type: str, begin: Instant) -> dict[str, Any]:

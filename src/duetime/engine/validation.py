@@ -229,7 +229,7 @@ class Drafter(RequestChecks):
                 raise InvalidInput(field="starting", problem="give either a next time or when the new rule starts")
             zone = changes.timezone or (None if old is None else old.timezone)
             self._check_cron(prepared or self._prepare_stored(caller, definition), changes.trigger_config or {}, old)
-            begin, config = beginning(type_, changes.trigger_config or {}, old, starting, now)
+            begin, config = beginning(type_, changes.trigger_config or {}, old, starting, now, zone or self.zone)
             new = self._trigger(type_, config, zone, begin)
             trigger = trigger_to_json(new if starting is None else from_then_on(definition.trigger, new, starting, now))
         elif changes.starting is not None:
