@@ -20,6 +20,8 @@ from duetime.settings import ChannelSettings
 from tests.support.api import PROBLEM, V1, Api, Client, serving_api
 from tests.support.wordings import BODY_MISSING, NO_CHANNEL
 
+TYPES = "once, interval, cron, rrule, event and after"
+
 
 @pytest.fixture
 def ada(api: Api) -> Client:
@@ -708,8 +710,8 @@ def test_a_name_that_nobody_knows_is_told_what_to_do(ada: Client) -> None:
         (b"", BODY_MISSING),
         (b"[]", "The body must be an object in braces."),
         (b'{"trigger": 5}', "trigger: must be an object in braces"),
-        (b'{"trigger": {}}', "trigger: has no type; give one of once, interval, cron and rrule"),
-        (b'{"trigger": {"type": "daily"}}', "trigger: has an unknown type; give one of once, interval, cron and rrule"),
+        (b'{"trigger": {}}', f"trigger: has no type; give one of {TYPES}"),
+        (b'{"trigger": {"type": "daily"}}', f"trigger: has an unknown type; give one of {TYPES}"),
         (b'{"trigger": {"type": "cron", "expression": 5}}', "trigger.expression: must be a text in quotes"),
         (b'{"when": "now", "count": "5"}', "count: must be a whole number"),
         (b'{"when": "now", "count": 0}', "count: must be at least 1"),

@@ -75,8 +75,8 @@ def _invalid(error: RequestValidationError) -> Response:
 _IN_OUR_WORDS: Final = {
     "extra_forbidden": "is not known here; leave it out, or look into /api/openapi.json for what there is",
     "missing": "is missing; give it",
-    "union_tag_not_found": "has no type; give one of once, interval, cron and rrule",
-    "union_tag_invalid": "has an unknown type; give one of once, interval, cron and rrule",
+    "union_tag_not_found": "has no type; give one of once, interval, cron, rrule, event and after",
+    "union_tag_invalid": "has an unknown type; give one of once, interval, cron, rrule, event and after",
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object in braces"),
     "list_type": "must be a list in brackets",
     "string_type": "must be a text in quotes",
