@@ -96,6 +96,8 @@ CASES: dict[str, tuple[Callable[[Duetime], Any], type[DuetimeError], str, str | 
     "lease that has expired": (lambda d: d.take_prompt(lease=-1), InvalidInput, "invalid", "lease"),
     "action": (lambda d: d.change_runs("cancel", ids=[1]), InvalidInput, "invalid", "action"),  # type: ignore[arg-type]
     "no action": (lambda d: d.change_runs([], ids=[1]), InvalidInput, "invalid", "action"),  # type: ignore[arg-type]
+    "trigger config": (lambda d: existing(d).edit(name="x", trigger_config={"hours": 5}), InvalidInput, "invalid",
+                       "trigger_config"),
     "trigger type": (lambda d: existing(d).edit(trigger_type=[]), InvalidInput, "invalid", "trigger_type"),
 }  # fmt: skip
 

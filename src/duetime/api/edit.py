@@ -42,6 +42,8 @@ def edit_schedule(call: Call, schedule: Schedule, options: EditOptions) -> Answe
         check_type(name, changes.setdefault(name, {}), Mapping)
     if "trigger_type" in changes:
         check_type("trigger_type", changes["trigger_type"], str)
+    elif changes["trigger_config"]:
+        raise InvalidInput(field="trigger_config", problem="requires trigger_type; give that, too")
     request = EditSchedule(
         schedule=schedule,
         times={name: changes[name] for name in time_options() if name in changes},
