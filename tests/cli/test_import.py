@@ -363,12 +363,16 @@ def test_the_zone_of_a_crontab_is_the_zone_of_its_jobs(cli: Cli, tmp_path: Path)
     assert zones == {"/bin/a": "Europe/Berlin", "/bin/b": "Asia/Tokyo"}
 
 
-def test_one_kind_and_one_document(cli: Cli) -> None:
+def test_one_kind_and_one_document(cli: Cli, tmp_path: Path) -> None:
     fill(cli)
     assert {json.loads(line)["kind"] for line in cli("export", "--kind", "prompt").out.splitlines()} == {"prompt"}
     assert len(cli("export", "--json").document["schedules"]) == 8
     assert cli("export", "--ical", "--json").code == 2
     assert cli("export", "-o", "no/such/folder").code == 2
+    for folder in (".", "..", str(tmp_path)):
+        answer = cli("export", "-o", folder)
+        assert (answer.code, "cannot be written (Is a directory)" in answer.err) == (2, True), answer
+    assert not [*tmp_path.glob("..*")], "no draft is left behind"
 
 
 def test_a_calendar_that_calendar_programs_read(cli: Cli, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -75,6 +76,8 @@ def create_private(path: Path, text: str) -> bool:
 
 def _write_beside(path: Path, text: str) -> Path:
     """Write a new file beside `path` under an unpredictable name; remove it if that fails, as on a full disk."""
+    if path.is_dir():  # `.` has no name, and no file replaces a folder
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
