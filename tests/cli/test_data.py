@@ -272,6 +272,13 @@ def test_what_is_paused_shows_no_next_time(cli: Cli) -> None:
     assert "next " not in cli("job", "show", id).out
 
 
+def test_what_is_paused_until_a_time_shows_it(cli: Cli) -> None:
+    assert cli(*ADD).code == 0 and cli("pause", "report", "--until", "2099-01-05 9am", "--note", "away").code == 0
+    assert "paused until 2099-01-05 09:00 UTC (in " in cli("show", "report").out
+    assert "): away" in cli("show", "report").out
+    assert cli("list").out.splitlines()[1].split("  ")[2].strip().startswith("resumes in ")
+
+
 def test_a_job_tells_a_topic_how_it_went(cli: Cli) -> None:
     made = cli(*ADD, "--deliver-to", "ops", "--notify-on", "failure", "--json").document
     assert made["policy"].items() >= {"deliver_to": "ops", "notify_on": "failure"}.items()

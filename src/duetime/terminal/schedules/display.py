@@ -76,6 +76,10 @@ SPARE = {"RUNS": 24, "LAST": 24, "OWNER": 24, "WHEN": output.READABLE}
 """Run count, last status and a common owner are left out before the texts beside them are cut."""
 
 
+def _paused_until(schedule: Schedule) -> Instant | None:
+    return schedule.definition.resume_at if schedule.progress.state == "paused" else None
+
+
 def _status_words(schedule: Schedule, detail: str | None) -> StatusWords:
     return status_words(status_of(schedule.progress), schedule.progress.last_status, detail)
 
@@ -104,7 +108,7 @@ def _row(kind_view: KindView, item: Schedule, zone: str, now: Instant, detail: s
     return [
         item.definition.short_id,
         output.status_text(_status_words(item, detail).word),
-        ahead(next_of(progress), now),
+        ahead(next_of(progress), now) if (until := _paused_until(item)) is None else f"resumes {ahead(until, now)}",
         *kind_view.cells(item.definition, view["payload"] or {}),
         view["owner"],
         view["author"] or "-",
@@ -121,7 +125,8 @@ def schedule_facts(app: Application, schedule: Schedule) -> list[tuple[str, obje
     words = _status_words(schedule, detail_of(app.call, schedule))
     instants = next_instants(schedule, now, NEXT_TIMES)
     more = f"{' ' if words.word == 'waiting' else ', '}{words.more}" if words.more else ""
-    state = output.status_text(words.word, f"{more}: {progress.note}" if progress.note else more)
+    until = "" if (ends := _paused_until(schedule)) is None else f" until {coming(ends, zone, now)}"
+    state = output.status_text(words.word, until + (f"{more}: {progress.note}" if progress.note else more))
     return [
         (definition.kind, f"{definition.name}  ({definition.short_id})"),
         *([("id", definition.public_id)] if definition.public_id != str(definition.id) else []),
