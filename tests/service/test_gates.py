@@ -148,6 +148,21 @@ def test_a_host_that_a_gate_may_not_call_is_a_warning(world: World) -> None:
         assert warned(gate) == [], gate
 
 
+def test_a_host_that_a_request_may_not_call_is_a_warning(world: World) -> None:
+    def warned(url: str) -> list[str]:
+        answer = create(world.call, CreateSchedule("request", {"url": url}, {"every": "1m"}))
+        edited = edit(world.call, EditSchedule(schedule=answer.value.schedule, fields={"headers": {"X-A": "1"}}))
+        codes = [[each.code for each in warnings] for warnings in (answer.warnings, edited.warnings)]
+        assert ["address_not_allowed" in each for each in codes] in ([True, True], [False, False])
+        return [each.text for each in answer.warnings if each.code == "address_not_allowed"]
+
+    [text] = warned("http://10.0.0.5/x")
+    assert text == "Requests may not call 10.0.0.5: put the host into allowed_hosts of the settings."
+    assert warned("http://[::1]:80/") and warned("http://192.168.1.9/")
+    for url in ("http://127.0.0.1:1/x", "https://example.org", "http://8.8.8.8/"):
+        assert warned(url) == [], url
+
+
 def test_history_says_why_a_gate_was_not_checked(world: World) -> None:
     world.add("job", {"task": "see"}, only_if="page() | field('x') | changed()")
     world.poll("no JSON")

@@ -30,7 +30,8 @@ class Unresolved(Exception):
 class Resolver:
     """Looks up names. A lookup cannot be interrupted, so each runs in its own thread, which may be abandoned."""
 
-    def __init__(self, lookup: Lookup = socket.getaddrinfo) -> None:
+    def __init__(self, lookup: Lookup | None = socket.getaddrinfo) -> None:
+        """Without `lookup`, no name has an address."""
         self._lookup = lookup
         self._helpers = Helpers()
 
@@ -41,8 +42,10 @@ class Resolver:
             return [host]
         except ValueError:
             pass  # in that case, it is a name
+        if (lookup := self._lookup) is None:
+            return []
         try:
-            addresses = self._helpers.run(lambda: self._look_up(host, port), within, owner)
+            addresses = self._helpers.run(lambda: _look_up(lookup, host, port), within, owner)
         except NoneFree:
             reason = f"{host} was not looked up, because too many lookups hang; check the name server"
             raise Unresolved(reason, untried=True) from None
@@ -52,12 +55,13 @@ class Resolver:
             raise Unresolved(f"{host} was not found; check the name, or the network")
         return addresses
 
-    def _look_up(self, host: str, port: int) -> list[str]:
-        try:
-            entries = self._lookup(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
-            return []
-        return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
+
+def _look_up(lookup: Lookup, host: str, port: int) -> list[str]:
+    try:
+        entries = lookup(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return []
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 _CLOSED = {
@@ -144,7 +148,7 @@ class Forbidden(Exception):
 
 
 class Guard:
-    def __init__(self, allowed: Sequence[str] = (), *, lookup: Lookup = socket.getaddrinfo) -> None:
+    def __init__(self, allowed: Sequence[str] = (), *, lookup: Lookup | None = socket.getaddrinfo) -> None:
         self._allowed = [_read(entry) for entry in allowed]
         self._resolver = Resolver(lookup)
 
@@ -169,6 +173,15 @@ class Guard:
             if why := why_closed(address):
                 raise _refusal(name, f"leads to {why}")
         return addresses
+
+
+def is_closed(host: str, port: int, allowed: Sequence[str]) -> bool:
+    """Return whether a host may not be called, as far as that is known without looking it up."""
+    try:
+        Guard(allowed, lookup=None).check(host, port)
+    except Forbidden:
+        return True
+    return False
 
 
 class _Allowed(NamedTuple):

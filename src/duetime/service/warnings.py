@@ -63,6 +63,10 @@ EXPLANATIONS: Final = {
         "Conditions call only public hosts, and those in `allowed_hosts` of the settings. A check that fails does the "
         "work anyway or, with gate_failure skip, skips it; `duetime runs show` says why."
     ),
+    "address_not_allowed": (
+        "Requests reach only public hosts, and those in `allowed_hosts` of the settings of the worker. Every run of "
+        "this one fails until the operator adds the host there."
+    ),
     "all_paused": (
         "Everything that the owner had scheduled was paused. A pause covers what exists at that time, so that a new "
         "schedule fires nevertheless. Pause it too if it should wait as well."

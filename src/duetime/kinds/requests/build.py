@@ -19,4 +19,5 @@ def build(context: BuildContext) -> RequestKind:
     settings, clock = context.settings, context.clock
     keys = SigningKeys(partial(load_secret, settings.path_of_keys(), os.environ), context.store, clock)
     http = Http(clock, Guard(settings.allowed_hosts), connections=settings.threads)  # guarded: clients give the URLs
-    return RequestKind(Requests(clock, http, Hosts(clock, settings.threads), keys.current), clock, keys)
+    requests = Requests(clock, http, Hosts(clock, settings.threads), keys.current)
+    return RequestKind(requests, clock, keys, settings.allowed_hosts)

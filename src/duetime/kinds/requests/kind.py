@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import eq
 from types import MappingProxyType
@@ -12,6 +12,7 @@ from typing import Any
 from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Prepared, StopReason, Work
+from duetime.engine.model import Definition
 from duetime.engine.narrowing import Narrowing
 from duetime.engine.outcome import Cancelled, Outcome, Returned
 from duetime.engine.policy.claim import Claim
@@ -34,13 +35,17 @@ from duetime.kinds.requests.wire import (
     schedule_id,
 )
 from duetime.net.calls import status_name
+from duetime.net.ssrf_guard import is_closed
 from duetime.service.payload_fields import checked_payload
 from duetime.service.payload_model import ModelKind
+from duetime.service.warnings import ScheduleWarning, declare, warning
 
 PATIENCE = 300.0
 """Default timeout in seconds; long, because deferred calls are often to slow operations."""
 KEPT, KEPT_FOR_CALLBACK = 4 * 1024, 48 * 1024
 """Bytes of an answer's body that are kept, to see what went wrong and to pass it on to a callback."""
+
+declare(address_not_allowed="Requests may not call {host}: put the host into allowed_hosts of the settings.")
 
 
 class RequestKind(ModelKind):
@@ -60,9 +65,11 @@ class RequestKind(ModelKind):
         "redact": lambda stored, new: {*(stored or ())} <= {*(new or ())},
     })  # fmt: skip
 
-    def __init__(self, requester: Requester, clock: Clock, keys: SigningKeys | None = None) -> None:
+    def __init__(
+        self, requester: Requester, clock: Clock, keys: SigningKeys | None = None, allowed_hosts: Sequence[str] = ()
+    ) -> None:
         """`keys` sign the requests; their owners read and rotate them."""
-        self.requester, self._clock, self.keys = requester, clock, keys
+        self.requester, self._clock, self.keys, self._allowed_hosts = requester, clock, keys, allowed_hosts
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         """Return an unguessable id, so that only those who were given it know it."""
@@ -81,6 +88,11 @@ class RequestKind(ModelKind):
                 follow_up = {"method": "POST", "url": checked[part], "headers": headers, "retries": retries}
                 callbacks.append(callback_to(on, follow_up, self.defaults))
         return Prepared(checked, subject, {"max_attempts": retries + 1, "callbacks": callbacks}, web="url")
+
+    def create_warnings(self, definition: Definition, payload: Mapping[str, Any]) -> list[ScheduleWarning]:
+        url = read_url(payload["url"])
+        is_open = not is_closed(url.host, url.port, self._allowed_hosts)
+        return [] if is_open else [warning("address_not_allowed", host=url.host)]
 
     def name_of(self, payload: Mapping[str, Any]) -> str | None:
         label: str | None = payload.get("label")
