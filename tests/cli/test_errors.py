@@ -30,6 +30,14 @@ def is_one_clear_line(answer: Answer, code: int, *words: str) -> None:
 
 BAD = {
     "unknown task": (("job", "add", "x", "--task", "nope", "--every", "2h"), ["Unknown task: nope", "--tasks"]),
+    "a misspelled task": (
+        ("job", "add", "x", "--task", "ecko", "--every", "2h"),
+        ["Unknown task: ecko; did you mean echo? known here: backup_database, "],
+    ),
+    "an open bracket": (
+        ("job", "add", "x", "--task", "echo('a' | shorten(words=5)", "--every", "2h"),
+        ["Unknown task: echo('a' | shorten(words=5); it cannot be read: check its brackets and quotes\n"],
+    ),
     "code is no task": (("job", "add", "x", "--task", "__import__('os')", "--every", "2h"), ["Unknown task"]),
     "an unknown argument": (
         ("job", "add", "x", "--task", "shorten", "--kwarg", "wordz=3", "--every", "2h"),

@@ -78,6 +78,7 @@ def test_a_notification_is_made_by_a_form(local: Browser) -> None:
     ("fields", "name", "said"),
     [
         ({"task": "nothing", "when": "once", "run_at": "in 1 hour"}, "task", "Unknown task: nothing"),
+        ({"task": "ecko", "when": "once", "run_at": "in 1 hour"}, "task", "Unknown task: ecko; did you mean echo?"),
         ({"task": "echo", "args": "[1", "when": "once", "run_at": "in 1 hour"}, "args", "must be JSON such as"),
         ({"task": "echo", "kwargs": "[]", "when": "once", "run_at": "in 1 hour"}, "kwargs", "must be JSON such as"),
         ({"task": "echo", "args": "[1]", "when": "cron", "expression": "61 * * * *"}, "expression", "61 * * * *"),

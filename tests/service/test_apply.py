@@ -447,3 +447,8 @@ def test_every_interface_shows_the_source(stage: Stage) -> None:
     duetime = stage.time.duetime
     [schedule] = duetime.schedules()
     assert schedule.source == "the file nightly" and schedule.author == "the file nightly (cli)"
+
+
+def test_a_misspelled_task_is_told_with_the_nearest_one(stage: Stage) -> None:
+    with pytest.raises(DuetimeError, match=r"jobs\.x: Unknown task: ecko; did you mean echo\?$"):
+        run(stage, {"job.x": job(task="ecko")})

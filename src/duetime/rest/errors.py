@@ -35,7 +35,8 @@ def answer_of(err: DuetimeError) -> Response:
     if err.code in STORE_ERRORS:
         return problem(503, "store_unavailable", STORE_MESSAGE, headers={"Retry-After": "1"})
     field, message = err.field, err.message or "There is no such thing."
-    message = "; ".join(filter(None, (message, err.details.get("hint"))))
+    is_advised = err.code == "unknown_task"  # whose problem contains the hint
+    message = err.problem if is_advised else "; ".join(filter(None, (message, err.details.get("hint"))))
     if field in _FIELDS:
         field, message = _FIELDS[field], message.replace(field, _FIELDS[field], 1)
     return problem(error_class(err.code).status, err.code, clean_text(message), field=_cut(field))

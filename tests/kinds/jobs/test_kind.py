@@ -22,6 +22,7 @@ from duetime.kinds.jobs.builtin import TASKS, operator_tasks
 from duetime.kinds.jobs.context import PermanentError, RetryLater, TaskContext
 from duetime.kinds.jobs.kind import UNKNOWN_WAIT, JobKind
 from duetime.kinds.jobs.registry import Registry
+from duetime.rest.errors import answer_of
 from tests.support.jobs import DUE, make_work
 
 ANYBODY = Caller("ann")
@@ -94,6 +95,26 @@ def test_unknown_tasks(kind: JobKind, text: str, shown: str) -> None:
         "unknown_task",
         "task",
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("ecko", "did you mean echo?"),
+        ("echo(1) | shortn(words=5)", "did you mean shorten?"),
+        ("nosuch", "`duetime job tasks` lists those that are known"),
+        ("prune_histor", "`duetime job tasks` lists those that are known"),
+        ("echo('a long text' | shorten(words=5)", "it cannot be read: check its brackets and quotes"),
+        ("echo('a long text) | shorten", "it cannot be read: check its brackets and quotes"),
+        ("echo(1 + 1)", "it cannot be read: an argument is a literal that JSON knows"),
+    ],
+)
+def test_an_unknown_task_says_what_to_do_next(kind: JobKind, text: str, advice: str) -> None:
+    with pytest.raises(UnknownTask) as caught:
+        kind.prepare({"task": text}, ANYBODY)
+    error = caught.value
+    assert (error.__notes__, error.problem) == ([advice], f"{error.message}; {advice}")
+    assert bytes(answer_of(error).body).decode().count(advice) == 1
 
 
 def test_operators_know_more_tasks(kind: JobKind) -> None:

@@ -90,8 +90,9 @@ def naming_known_tasks(app: Application) -> Iterator[None]:
     except Refused as refused:
         if refused.code != "unknown_task":
             raise
-        known = ", ".join(task.name for task in _registry(app))
-        hint = f"known here: {known}; name the module of others with --tasks"
+        known, hint = ", ".join(task.name for task in _registry(app)), refused.details.get("hint", "")
+        if not hint or hint.endswith("?"):
+            hint = f"{hint} known here: {known}; name the module of others with --tasks".strip()
         raise refuse("unknown_task", f"{refused.message}; {hint}") from None
 
 

@@ -108,6 +108,7 @@ def _json_value(value: Any, levels: int) -> Any:
 
 # Plans: the tasks that a job calls, checked when the job is created and cached for its runs.
 
+_UNKNOWN = "Unknown task: "
 _SHOWN = 200
 _MOST_NAMED = 100
 """Known tasks that the error for an unknown one names."""
@@ -161,7 +162,8 @@ class Planner:
             plan = self.visible(text, caller)
         except UnknownTask as error:
             known = [task.name for task in self._registry if self._registry.visible(task.name, caller) is not None]
-            raise UnknownTask(error.message, field=error.field, known=known[:_MOST_NAMED]) from None
+            _advise(error, known[:_MOST_NAMED])
+            raise
         for index, (task, step) in enumerate(plan.stages):
             if task.gate and not gate:
                 raise InvalidInput(field="task", problem=f"{task.name} compares with earlier looks; use it in only_if")
@@ -192,8 +194,12 @@ def _plan(find: Callable[[str], Task | None], text: str) -> Plan:
         return _bare(task)
     try:
         steps = parse(text)
-    except Unreadable:
-        raise _unknown(text) from None
+    except Unreadable as error:
+        refused = _unknown(text)
+        if any(mark in text for mark in "()[]{}'\"|"):
+            why = "check its brackets and quotes" if isinstance(error.__cause__, SyntaxError) else str(error)
+            refused.details["hint"] = f"it cannot be read: {why}"
+        raise refused from None
     stages = []
     for step in steps:
         task = find(step.task)
@@ -209,4 +215,15 @@ def _plan(find: Callable[[str], Task | None], text: str) -> Plan:
 
 def _unknown(text: str) -> UnknownTask:
     beginning = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-    return UnknownTask(f"Unknown task: {beginning}", field="task")
+    return UnknownTask(f"{_UNKNOWN}{beginning}", field="task")
+
+
+def _advise(error: UnknownTask, known: list[str]) -> None:
+    """Add what to do next to an error whose message agents know to the letter."""
+    import difflib  # only an error needs it
+
+    for near in difflib.get_close_matches(error.message.removeprefix(_UNKNOWN), known, n=1, cutoff=0.7):
+        error.details["hint"] = f"did you mean {near}?"
+    advice = error.details.get("hint", "`duetime job tasks` lists those that are known")
+    error.details |= {"known_tasks": known, "problem": f"{error.message}; {advice}"}
+    error.add_note(advice)

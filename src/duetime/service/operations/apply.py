@@ -176,7 +176,8 @@ class _FilePlanner:
         try:
             yield
         except Refused as error:
-            problem = with_cron_fault(error.message).rstrip(".")
+            is_advised = error.code == "unknown_task"  # whose problem contains the hint
+            problem = with_cron_fault(error.problem if is_advised else error.message).rstrip(".")
             self._problems.append(f"{path}: {problem}{_similar_option(error)}")
 
     def _chains(self, news: Mapping[str, NewSchedule]) -> dict[str, str | None]:
