@@ -259,6 +259,10 @@ def test_a_token_without_the_scope_for_jobs_has_only_the_tasks_of_duetime(kind: 
 def test_a_worker_without_the_task_returns_the_run(kind: JobKind) -> None:
     returned = kind.gates.look("elsewhere() | changed()", None, work())
     assert isinstance(returned, Returned) and "Unknown task: elsewhere, in only_if" in str(returned.reason)
+    returned = kind.gates.look("files_changed('/x')", None, work())
+    assert isinstance(returned, Returned) and "; start a worker" not in str(returned.reason)
+    assert "files_changed, in only_if; it is for users of this machine" in str(returned.reason)
+    assert str(returned.reason).endswith("watch_folders of the settings")
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------

@@ -39,6 +39,8 @@ _MOST_CHECKS: Final = 512
 """Maximum number of checks of one owner at once, including those whose tasks have not returned in time: more than a
 worker has threads."""
 _FIELD: Final = "only_if"
+_WATCHES: Final = " files_changed"
+_FOR_LOCALS: Final = "it is for users of this machine, who name the folders in watch_folders of the settings"
 _CLOCK: Final = SystemClock()
 _OVER: Final = f"it took longer than {LONGEST:g} s"
 
@@ -79,9 +81,11 @@ class GateChecks:
             example = "fetch('https://example.org/status') | field('state') | changed()"
             raise InvalidInput(field=_FIELD, problem=f"{error}; write a pipeline of tasks: {example}") from None
         except UnknownTask as error:
-            for_locals = "; it is for users of this machine, who name the folders in watch_folders of the settings"
-            more = for_locals if error.message.endswith(" files_changed") else ""
-            raise UnknownTask(error.message + more, field=_FIELD, known=error.details.get("known", ())) from None
+            error.details["field"] = _FIELD
+            if not error.message.endswith(_WATCHES):
+                raise
+            known = error.details.get("known_tasks", ())
+            raise UnknownTask(f"{error.message}; {_FOR_LOCALS}", field=_FIELD, known=known) from None
         except InvalidInput as error:
             problem = error.problem if error.field == _FIELD else f"{error.field}: {error.problem}"
             raise InvalidInput(field=_FIELD, problem=problem) from None
@@ -101,7 +105,9 @@ class GateChecks:
         try:
             stages = self._planner.known(gate).stages
         except UnknownTask as error:
-            return self._unknown_here(work, f"{error}, in only_if; start a worker with the module that registers it")
+            is_built_in = error.message.endswith(_WATCHES)
+            advice = _FOR_LOCALS if is_built_in else "start a worker with the module that registers it"
+            return self._unknown_here(work, f"{error}, in only_if; {advice}")
         stop = StopSignal()
         ends = _CLOCK.monotonic() + LONGEST
         evaluate = partial(self._evaluate, stages, memory, replace(work, stop=stop), ends)
