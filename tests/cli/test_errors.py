@@ -109,6 +109,14 @@ def test_what_is_not_there(cli: Cli) -> None:
         is_one_clear_line(cli("job", verb, "job_1_1"), 3, "there is no job 'job_1_1'", "job list")
     is_one_clear_line(cli("job", "edit", "job_1_1", "--name", "y"), 3, "there is no job")
     assert cli("job", "show", "\x1b\ud800", "--json").document["error"]["code"] == "not_found"
+    is_one_clear_line(cli("hook", "rotate", "githib"), 3, "list them: `duetime hook list`")
+
+
+def test_what_is_cancelled_names_the_command_that_brings_it_back(cli: Cli) -> None:
+    assert cli("job", "add", "beat", "--task", "echo", "--arg", "x", "--every", "2h").code == 0
+    assert cli("cancel", "beat").code == 0
+    for verb in ("run", "pause"):
+        is_one_clear_line(cli(verb, "j1"), 4, "it is cancelled, so it cannot be", "bring it back: ", " restore j1")
 
 
 def test_what_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -680,7 +680,8 @@ def test_unknown_things_are_not_found(ada: Client) -> None:
     for id in ("nope", "job_1_1", "%00", "%F0%9F%A6%89", "a%2Fb", "a%0Ab", "a" * 300):
         for method, path in (("GET", ""), ("GET", "/runs"), ("GET", "/next"), ("POST", "/pause"), ("DELETE", "")):
             assert ada.ask(method, f"/schedules/{id}{path}").status_code in (404, 422)
-    ada.refused("GET", "/runs/77", 404)
+    assert ada.refused("GET", "/runs/77", 404)["detail"].endswith("no such run; GET /api/v1/runs lists them")
+    assert "; GET /api/v1/schedules lists them" in ada.refused("GET", "/schedules/nope", 404)["detail"]
     ada.refused("GET", "/nowhere", 404)
     ada.refused("GET", "/schedules/", 404)
 

@@ -138,9 +138,9 @@ def test_a_token_ends_by_our_own_clock(tokens: Tokens, clock: SettableClock) -> 
         pytest.param(forged(claims(depth=-1)), "depth is not a usable number", id="negative depth"),
         pytest.param(forged(claims(iat=START // SECOND + 3600)), "not valid yet", id="issued in the future"),
         pytest.param(forged(claims(nbf=START // SECOND + 3600)), "not valid yet", id="not before"),
-        pytest.param("", "cannot be read", id="empty"),
-        pytest.param("a.b.c", "cannot be read", id="no token"),
-        pytest.param("\udcff", "cannot be read", id="no text"),
+        pytest.param("", "cannot be read; copy it whole", id="empty"),
+        pytest.param("a.b.c", "cannot be read; copy it whole", id="no token"),
+        pytest.param("\udcff", "cannot be read; copy it whole", id="no text"),
     ],
 )
 def test_a_forged_token_is_refused_and_told_why(tokens: Tokens, token: str, words: str) -> None:

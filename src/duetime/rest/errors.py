@@ -28,6 +28,8 @@ _REFUSED_INPUT: Final = 422
 _MOST_ERRORS: Final = 20
 _FIELDS: Final = {"trigger_config": "trigger", "trigger_type": "trigger.type", "type": "trigger.type"}
 """Field names of the engine that differ from those of a request."""
+_LISTED: Final = {"there is no such schedule": "schedules", "there is no such run": "runs"}
+"""What is not found, with the address where it would be listed."""
 
 
 def answer_of(err: DuetimeError) -> Response:
@@ -37,6 +39,8 @@ def answer_of(err: DuetimeError) -> Response:
     field, message = err.field, err.message or "There is no such thing."
     is_advised = err.code == "unknown_task"  # whose problem contains the hint
     message = err.problem if is_advised else "; ".join(filter(None, (message, err.details.get("hint"))))
+    if message in _LISTED:
+        message += f"; GET /api/v1/{_LISTED[message]} lists them"
     if field in _FIELDS:
         field, message = _FIELDS[field], message.replace(field, _FIELDS[field], 1)
     return problem(error_class(err.code).status, err.code, clean_text(message), field=_cut(field))

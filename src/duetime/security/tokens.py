@@ -56,6 +56,8 @@ MOST_READ = 2_000
 """Number of tokens whose verified claims are cached."""
 
 _REQUIRED = ["iss", "aud", "sub", "iat", "exp", "jti"]
+_COPY = "copy it whole, as `duetime token issue` printed it"
+_UNREADABLE = f"the token cannot be read; {_COPY}"
 _keeping = threading.Lock()
 
 
@@ -243,7 +245,7 @@ class Tokens:
         except jwt.PyJWTError as error:
             raise InvalidToken(_why(error)) from None
         except (ValueError, RecursionError):  # invalid text or numbers
-            raise InvalidToken("the token cannot be read") from None
+            raise InvalidToken(_UNREADABLE) from None
 
     def _now(self) -> int:
         return self._clock.now() // SECOND
@@ -305,7 +307,7 @@ def decode_unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         read = jwt.api_jwt.decode_complete(token, options={"verify_signature": False})
     except (jwt.PyJWTError, ValueError, RecursionError):
-        raise InvalidToken("this is not a token; copy it whole, as `duetime token issue` printed it") from None
+        raise InvalidToken(f"this is not a token; {_COPY}") from None
     return dict(read["header"]), dict(read["payload"])
 
 
@@ -320,4 +322,4 @@ def _why(error: jwt.PyJWTError) -> str:
         return "the token is meant for another audience"
     if isinstance(error, jwt.MissingRequiredClaimError):
         return f"the token has no claim {error.claim}"
-    return "the token cannot be read"
+    return _UNREADABLE

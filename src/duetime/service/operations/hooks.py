@@ -88,7 +88,7 @@ def find_hook(call: Call, reference: str) -> HookRow:
     hook = store.hook(reference) if reference.startswith(PREFIX) else None
     hook = hook or next((each for each in store.hooks(owner, MOST_HOOKS) if each.name == reference), None)
     if hook is None or (hook.owner != owner and not call.caller.operator):
-        raise refuse("not_found", "There is no hook with this id or name; a list of hooks shows those that exist.")
+        raise refuse("not_found", "There is no hook with this id or name; list them: `duetime hook list`.")
     return hook
 
 

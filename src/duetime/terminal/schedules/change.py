@@ -70,7 +70,7 @@ def run_schedule(target: NamedSchedule, wait: float, *, force: bool) -> None:
     app, view, id, json_ = target
     schedule = find_here(app, view, id)
     definition = schedule.definition
-    with _named(definition.kind, definition.short_id):
+    with _named(app, definition.kind, definition.short_id):
         started = run_now(app.call, RunNow(schedule=schedule, force=force))
     seen = wait_for_end(app.call, started.value, wait)
     waited = waited_for(app.call, seen)
@@ -105,7 +105,7 @@ def stop_schedule(target: NamedSchedule) -> None:
 
     call, schedule = target.app.call, find_here(target.app, target.view, target.id)
     definition = schedule.definition
-    with _named(definition.kind, definition.public_id):
+    with _named(target.app, definition.kind, definition.public_id):
         stopped = stop(call, Stop(schedule=schedule))
     runs = [run_document(run, call.zone) for run in stopped.value.runs]
     document = {"id": definition.public_id, "runs": runs, "notes": stopped.notes}
@@ -142,7 +142,7 @@ def change_one(target: NamedSchedule, action: str, *, yes: bool = True, **option
             return
     request: ChangeRequest = REQUESTS[action](schedule=id, kind=view.kind, **options)
     try:
-        with _named(view.noun, id):
+        with _named(app, view.noun, id):
             changed = change(app.call, request).value
     except Refused as error:
         if error.code in ("not_found", "ambiguous"):
@@ -186,11 +186,13 @@ def _name_in_question(app: Application, view: KindView, reference: str) -> str:
 
 
 @contextmanager
-def _named(noun: str, id: str) -> Iterator[None]:
-    """Begin the message of a refusal with the schedule that it is about."""
+def _named(app: Application, noun: str, id: str) -> Iterator[None]:
+    """Begin the message of a refusal with the schedule that it is about, and end it with how to bring that back."""
     try:
         yield
     except Refused as error:
         if error.code in ("not_found", "ambiguous"):
             raise
-        raise refuse(error.code, f"{noun} {id}: {error.message}") from None
+        is_cancelled = error.details.get("state") == ScheduleState.CANCELLED
+        back = f"; bring it back: {again(app, 'restore', id)}" if is_cancelled else ""
+        raise refuse(error.code, f"{noun} {id}: {error.message}{back}") from None
