@@ -85,6 +85,10 @@ BAD = {
     ),
     "a cursor that is none": (("job", "list", "--cursor", "???"), ["cursor"]),
     "an unknown store": (("job", "list", "--db", "mysql://localhost/x"), ["mysql:// is not known"]),
+    "nothing to follow": (
+        ("job", "add", "x", "--task", "echo", "--after", "bakup"),
+        ["--after: there is no schedule 'bakup' to follow; give the id", "succeeds, fails or ends"],
+    ),
     "an expression that is none": (("next", "whenever"), ['"whenever" cannot be read', "0 9 * * 1-5"]),
 }
 

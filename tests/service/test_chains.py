@@ -94,7 +94,14 @@ def test_a_schedule_says_that_what_it_follows_is_cancelled(both: Stage) -> None:
 def test_a_schedule_that_is_not_there_cannot_be_followed(both: Stage) -> None:
     job(both, "twin", when="every hour"), job(both, "twin", when="every 2 hours")
     error = both.ada.use("schedule_job", {"name": "x", "task": "echo", "when": "after nothing succeeds"})
-    assert "there is no schedule 'nothing' to follow" in str(error)
+    assert "there is no schedule 'nothing' to follow; give the id" in str(error)
+    job(both, "backup", when="every hour")
+    for text in ("bakup", "backup suceeds"):
+        error = both.ada.use("schedule_job", {"name": "x", "task": "echo", "when": f"after {text} succeeds"})
+        assert f"when: there is no schedule '{text}' to follow; did you mean backup? give the id" in str(error)
+    assert "did you mean" not in str(
+        both.agent("bob").use("schedule_job", {"name": "x", "task": "echo", "when": "after bakup succeeds"})
+    )
     error = both.ada.use("schedule_job", {"name": "x", "task": "echo", "when": "after twin succeeds"})
     assert "2 of your schedules are called 'twin'" in str(error)
     job(both, "bobs", when="every hour")

@@ -24,7 +24,7 @@ from duetime.engine.model import (
     WorkerRow,
 )
 from duetime.engine.policy.incidents import IncidentRow
-from duetime.engine.redaction import redacted_result
+from duetime.engine.redaction import masked, redacted_result
 from duetime.engine.scopes import WRITE, Scopes, check, of_group
 from duetime.engine.store import COUNTED, PAGE_BYTES, Page, RunInput, RunQuery, ScheduleQuery, Store
 from duetime.engine.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
@@ -44,6 +44,8 @@ def no_run(**details: object) -> NotFound:
 
 MOST_NAMED = 5
 """Number of candidates that an error names."""
+_COMPARED = 500
+"""Number of latest schedules whose names are compared with a mistyped one."""
 _NUMBER = pattern(r"#?([0-9]{1,18})")
 _NUMBERED = pattern(r"[a-z]+_([0-9]{1,18})")
 """The beginning of an id that contains the number, such as job_5 of job_5_1770000000."""
@@ -266,10 +268,18 @@ class Queries:
             schedules = self.meant_by(own, str(name)) or schedules
         if len(schedules) != 1:
             several = f"{len(schedules)} of your schedules are called {reference!r}; give the id of one of them"
-            none = f"there is no schedule {reference[:60]!r} to follow; give the id or the name of one from the list"
-            raise InvalidInput(field="schedule", problem=several if schedules else none)
+            raise InvalidInput(field="schedule", problem=several if schedules else self._none_to_follow(own, reference))
         definition = schedules[0].definition
         return {**config, FOLLOWED: (definition.id, definition.public_id, definition.name)}
+
+    def _none_to_follow(self, caller: Caller, reference: str) -> str:
+        import difflib  # only an error needs it
+
+        query = ScheduleQuery(status="living", newest_first=True, limit=_COMPARED, count_to=0)
+        names = [masked(each.definition.name) for each in self.search(caller, query).items]
+        near = "".join(f"did you mean {each}? " for each in difflib.get_close_matches(reference[:60], names, n=1))
+        how = "give the id or the name of one from the list, with succeeds, fails or ends after it"
+        return f"there is no schedule {reference[:60]!r} to follow; {near}{how}"
 
     def preview(
         self, trigger_type: str, config: Mapping[str, Any], *, timezone: str | None = None, count: int = 5

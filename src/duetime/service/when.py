@@ -24,7 +24,7 @@ LIMITS = ("start", "end")
 NONE = "none"
 """The text that removes a value in an edit whose arguments are texts."""
 _CRON = pattern(r"@[a-z]+|[0-9*][0-9*/,-]*(?: [0-9*/,-]+){1,2}(?: [0-9A-Za-z*/,#?-]+){3}")
-_TRIGGER_FIELDS = ("run_at", "expression", "rrule", "trigger_config", *UNITS)
+_TRIGGER_FIELDS = ("run_at", "expression", "rrule", "schedule", "outcome", "trigger_config", *UNITS)
 TriggerParts = tuple[str, Mapping[str, Any]]
 """The type of a trigger and its configuration."""
 _HAPPENS = re.compile(r"(?:on|after|once|when|whenever)\s", re.IGNORECASE)

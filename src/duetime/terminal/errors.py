@@ -9,7 +9,7 @@ from duetime.engine.errors import DuetimeError
 from duetime.service.text import clean
 
 _SAME = (
-    "agent", "at", "attach", "click", "cron", "delay", "end", "every", "filename", "icon", "jitter", "label",
+    "after", "agent", "at", "attach", "click", "cron", "delay", "end", "every", "filename", "icon", "jitter", "label",
     "max_dollars_per_day", "max_runs_per_day", "max_tokens_per_day", "priority", "rrule", "start", "starting", "title",
     "topic", "from", "until", "note", "longer_than", "shorter_than", "when",
 )  # fmt: skip
