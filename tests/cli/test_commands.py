@@ -73,7 +73,12 @@ def test_next_reads_every_form(cli: Cli, expression: str, english: str) -> None:
 
 
 def test_next_has_no_time_for_what_waits_for_an_event(cli: Cli) -> None:
-    assert cli("next", "on deploy.done").out.strip() == "on the event deploy.done"
+    waits = cli("next", "on deploy.done")
+    assert waits.out.strip() == "on the event deploy.done" and "It has no times of its own" in waits.err
+    follows = cli("next", "after backup fails")
+    assert follows.out.strip() == "after backup fails" and "It has no times of its own" in follows.err
+    explained = cli("explain", "on deploy.done").out
+    assert "often" not in explained and "elapsed" not in explained and "no times of its own" in explained
 
 
 def test_next_makes_no_store(cli: Cli, tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import DAY, NEVER, SECOND, Instant
 from duetime.engine.errors import InvalidInput, UnreadableTime
+from duetime.engine.model import FOLLOWED
 from duetime.engine.times import read_time
-from duetime.engine.triggers import OnceTrigger, Trigger, build_trigger, describe, warnings_for
+from duetime.engine.triggers import Trigger, build_trigger, describe, warnings_for
 from duetime.engine.triggers.base import WallTrigger
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
 from duetime.service.when import limits_of, read_phrase, with_limits
@@ -35,7 +36,12 @@ class Explanation(NamedTuple):
 
     @property
     def recurs(self) -> bool:
-        return not isinstance(self.trigger, OnceTrigger)
+        return self.trigger.type != "once" and not self.waits
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for an event or for another schedule."""
+        return self.trigger.type == "event"
 
     def next(self, count: int) -> list[Instant]:
         """Return the next times."""
@@ -54,6 +60,8 @@ class Explanation(NamedTuple):
     def clock_changes(self) -> str:
         """What happens to it when clocks change."""
         trigger, second = self.trigger, self.now // SECOND
+        if self.waits:
+            return "they do not matter, because it has no times of its own"
         if not isinstance(trigger, WallTrigger):
             return "it counts elapsed time and ignores clock changes" if self.recurs else "it is one instant"
         if next(trigger.clock.changes(second, second + 366 * DAY // SECOND), None) is None:
@@ -76,9 +84,13 @@ def explain(expression: str, zone: str, now: Instant, dst: str, **limits: str | 
             note = read_time(config["run_at"], zone=zone, now=now).doubt
         except UnreadableTime:
             raise UnreadableTime(f'EXPR: "{config["run_at"][:60]}" cannot be read; give {EXAMPLES}') from None
+    if kind == "after":
+        config[FOLLOWED] = (0, "", config["schedule"])  # which needs a store
     with step_budget(CREATION_STEPS):  # the limit of a create, so that both refuse the same expressions
         trigger = build_trigger(kind, config, zone=zone, now=now)
-        return Explanation(trigger, [*([note] if note else []), *warnings_for(trigger, now)], zone, now)
+        warnings = [*([note] if note else []), *warnings_for(trigger, now)]
+        warnings += ["It has no times of its own: it runs when that happens."] if trigger.type == "event" else []
+        return Explanation(trigger, warnings, zone, now)
 
 
 def _read(text: str) -> tuple[str, dict[str, Any]]:
