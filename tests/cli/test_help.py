@@ -92,6 +92,8 @@ def test_help_is_asked_for_in_three_ways(cli: Cli) -> None:
         (("job", "remov"), ["`duetime job delete`"]),
         (("paus", "x"), ["`duetime pause`"]),
         (("rm", "x"), ["`duetime delete`"]),
+        (("edit", "j5"), [f"`duetime {kind} edit`" for kind in ("job", "prompt", "notify", "request")]),
+        (("create", "x"), [f"`duetime {kind} add`" for kind in ("job", "prompt", "notify", "request")]),
     ],
 )
 def test_a_mistyped_command_is_answered_with_those_that_may_be_meant(

@@ -15,7 +15,7 @@ from duetime.terminal import output
 from duetime.terminal.completion import COMPLETION, one_of
 from duetime.terminal.context import Json
 from duetime.terminal.declarations import CommandSet, argument, single
-from duetime.terminal.typer_ext import PlainGroup, Rows, typer_app
+from duetime.terminal.typer_ext import MEANT, PlainGroup, Rows, typer_app
 
 
 def _load(name: str) -> Any:
@@ -61,6 +61,12 @@ class LazyCommandGroup(Summaries):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command; `duetime run list` and the like are earlier names of `duetime runs list`."""
         return super().resolve_command(ctx, ["runs", *args[1:]] if is_earlier_name(args) else args)
+
+    def suggestions(self, ctx: Any, attempt: str) -> list[str]:
+        """Return the commands that may be meant; each kind has its own `add` and `edit`."""
+        verb = MEANT.get(attempt, attempt)
+        of_kinds = [f"{name} {verb}" for name, each in all_commands().items() if " add, " in each.summary]
+        return of_kinds if verb in ("add", "edit") else super().suggestions(ctx, attempt)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Complete from the summaries, so that Tab imports no command either."""

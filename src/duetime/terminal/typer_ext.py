@@ -68,7 +68,7 @@ class TypedCommand(TyperCommand):
         return help_text(self, ctx, ())
 
 
-_MEANT = {
+MEANT = {
     "create": "add", "new": "add", "rm": "delete", "remove": "delete", "ls": "list", "get": "show", "update": "edit",
     "web": "open", "dashboard": "open", "start": "serve", "logs": "tail", "ps": "top", "check": "doctor",
 }  # fmt: skip
@@ -111,7 +111,7 @@ class PlainGroup(TyperGroup):
     def suggestions(self, ctx: Any, attempt: str) -> list[str]:
         """Return the commands that the user may have meant."""
         names = list(dict.fromkeys([*self.list_commands(ctx), *self.commands]))
-        known = {name: name for name in names} | {word: name for word, name in _MEANT.items() if name in names}
+        known = {name: name for name in names} | {word: name for word, name in MEANT.items() if name in names}
         begin = [name for name in names if len(attempt) > 1 and (name.startswith(attempt) or attempt.startswith(name))]
         close = [known[word] for word in difflib.get_close_matches(attempt, known, n=2, cutoff=0.7)]
         return list(dict.fromkeys([*begin, *close]))[:3]
