@@ -496,13 +496,15 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
 def test_inbox_shows_what_arrived(cli: Cli, tmp_path: Path) -> None:
     assert cli("job", "list").code == 0
     assert "Nothing has arrived" in cli("inbox", "--db", "my.db").out
-    payload = {"message": "water \x1b[31m[b]them[/b]", "topic": "home", "title": "Plants"}
+    payload = {"message": "water \x1b[31m[b]them[/b]\n\tand me", "topic": "home", "title": "Plants"}
     with Duetime(str(tmp_path / "my.db"), registry=Registry()) as duetime:
         new = NewSchedule("notification", "n", "once", {"run_at": "2100-01-01T00:00:00Z"}, payload)
         made = duetime.scheduler.create(duetime.caller, new)
         duetime.run_now(made.definition.public_id)
         eventually(lambda: duetime.history(made.definition.public_id)[0].finished, 20, "it was sent")
     shown = cli("inbox", "--db", "my.db").out
-    assert "[home]  Plants: water \\x1b[31m[b]them[/b]" in shown
+    assert "[home]  Plants: water \\x1b[31m[b]them[/b]\n               and me\n" in shown
+    detail = cli("runs", "show", "1", "--db", "my.db").out
+    assert "and me" in detail and "\\t" not in detail and "\\n" not in detail
     assert cli("inbox", "--db", "my.db", "--json").document["messages"][0]["message"] == payload["message"]
     assert cli("inbox", "--db", "my.db", "--topic", "garden", "--json").document["count"] == 0

@@ -149,6 +149,19 @@ def test_a_run_in_retry_says_when_it_is_tried_next(cli: Cli, tmp_path: Path) -> 
     assert "RETRYING" in cli("top").out
 
 
+def test_an_error_of_several_lines_is_one_line_where_there_is_one(cli: Cli, tmp_path: Path) -> None:
+    app = build(Settings(db=str(tmp_path / "my.db"), timezone="UTC"), tasks=False)
+    now = app.clock.now()
+    create(app.store, every(HOUR, now - HOUR, name="tea", max_attempts=1))  # type: ignore[arg-type]
+    hand = Hand(app.store, now=now)  # type: ignore[arg-type]
+    hand.record(hand.claim(now), now, Failed("refused\n\tIs the server there?", traceback="Trace:\n\tIs it?"))
+    app.close()
+    for command in (("run", "show", "1"), ("history", "j1"), ("show", "j1"), ("dead", "list")):
+        answer = cli(*command)
+        shown = answer.out + answer.err
+        assert "refused Is the server there?" in shown and not re.search(r"\\[tn]", shown), command
+
+
 def test_history_shows_every_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = build(Settings(db=str(tmp_path / "my.db"), timezone="UTC"), tasks=False)
     now = app.clock.now()

@@ -187,7 +187,7 @@ def print_result(json_: bool, document: Any, text: object) -> None:
 
 def warn(warnings: Sequence[str]) -> None:
     for warning in warnings:
-        text = f"warning: {one_date_format(clean(warning))}"
+        text = f"warning: {one_date_format(in_line(warning))}"
         print(between_words(text, sys.stderr), file=sys.stderr)
 
 
@@ -253,12 +253,25 @@ def safe(text: object, style: str = "") -> Text:
     """Return escaped text in which Rich reads no markup."""
     from rich.text import Text
 
-    return Text(clean(text), style=style)
+    return Text(in_line(text), style=style)
+
+
+_BREAKS = pattern(r"[\t\r\n]\s*")
+
+
+def in_line(text: object) -> str:
+    """Return escaped text with spaces for its tabs and line breaks."""
+    return clean(_BREAKS.sub(" ", str(text)))
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text, escaped, with spaces for tabs."""
+    return [clean(line.expandtabs()) for line in text.splitlines()]
 
 
 def block(text: str) -> Text | Styled:
     """Return escaped text that keeps its line breaks."""
-    lines = [clean(line) for line in text.splitlines()]
+    lines = lines_of(text)
     if len(lines) < 2:
         return Styled("".join(lines), "")
     from rich.text import Text
@@ -278,7 +291,7 @@ class Styled(NamedTuple):
 
 
 def status_text(status: str, rest: str = "") -> Styled:
-    return Styled(clean(status), STYLES.get(status, ""), clean(rest))
+    return Styled(clean(status), STYLES.get(status, ""), in_line(rest))
 
 
 _CODES = {"bold": "1", "dim": "2", "bold red": "1;31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
@@ -299,7 +312,7 @@ def print_plainly(headings: Sequence[str], rows: Sequence[Sequence[object]], lab
         return False  # Rich's own text
     cells = [[Styled(each, "bold") for each in headings]] if any(headings) else []
     for row in rows:
-        styled = [each if isinstance(each, Styled) else Styled(clean(each), "") for each in row]
+        styled = [each if isinstance(each, Styled) else Styled(in_line(each), "") for each in row]
         cells.append([styled[0]._replace(style=styled[0].style or labels), *styled[1:]])
     lengths = [[len(each.word) + len(each.rest) for each in row] for row in cells]
     widths = [max(column) for column in zip(*lengths, strict=True)]

@@ -146,7 +146,7 @@ def status(db: Db = None, json_: Json = False) -> None:
     for each in problems[:_MOST_PROBLEMS]:
         since = in_words(each["since"], view["timezone"])
         often = "" if each["count"] == 1 else f" {each['count']:,} times"
-        output.warn([clean(f"{each['headline']}{often}, since {since}: {each['text']}")])
+        output.warn([f"{each['headline']}{often}, since {since}: {each['text']}"])
     if problems:
         output.say(f"{plural(len(problems), 'problem')}; {program('attention', 'list')} shows what helps.")
     for each in view["warnings"]:

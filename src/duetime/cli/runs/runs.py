@@ -122,7 +122,7 @@ def _print_traceback(run: Run, details: Mapping[str, Any]) -> None:
     for text in latest or [details["traceback"]]:
         if text is not None:
             print()
-            print("\n".join(map(clean, text.splitlines())))
+            print("\n".join(output.lines_of(text)))
 
 
 def _readable(value: object) -> object:

@@ -130,7 +130,7 @@ class Stream:
         if wide:
             line.append(f"  {_measures(run):<{MEASURES}}", "dim")
         detail = "; ".join(filter(None, (_detail(event, run), retry_text(self._app, run))))
-        line.append(f"  {clean(detail)}", output.STYLES.get(event, "") if run.error else "")
+        line.append(f"  {output.in_line(detail)}", output.STYLES.get(event, "") if run.error else "")
         self._console.print(line, no_wrap=terminal, overflow="ellipsis", crop=terminal, soft_wrap=not terminal)
 
     def _next(self) -> str:

@@ -189,7 +189,8 @@ def inbox(
         title = f"{clean(str(each['title']))}: " if each["title"] else ""
         arrived = clock_local(run.finished or run.due, zone)
         number = f"{run.id}{'*' if each['mark'] == 'unread' else ' '}"
-        output.say(f"{number:<5}  {arrived}  [{clean(str(where))}]  {title}{clean(str(each['message']))}")
+        body = "\n       ".join(output.lines_of(str(each["message"])))
+        output.say(f"{number:<5}  {arrived}  [{clean(str(where))}]  {title}{body}")
 
 
 def _mark(app: Application, action: str, numbers: Sequence[str], everything: bool, json_: bool) -> None:

@@ -184,7 +184,7 @@ def print_runs(app: Application, runs: list[Run]) -> None:
                 by = f"by {clean(actor_view(attempt.actor) or 'unknown')}"
                 rows.append(["", "retried", output.local_time(attempt.retried, zone), "", "", "", by])
             took = "-" if attempt.started is None else span(attempt.finished - attempt.started)
-            text = "the same error" if attempt.error and attempt.error == above else clean(attempt.error or "")
+            text = "the same error" if attempt.error and attempt.error == above else output.in_line(attempt.error or "")
             status, above = output.status_text(attempt.status), attempt.error
             rows.append(["", status, "", attempt.number, took, "", output.Styled(text, "dim")])
     headings = ["RUN", "STATUS", "DUE", "TRY", "TOOK", "LATE", "RESULT OR ERROR"]
