@@ -82,8 +82,8 @@ def test_a_refusal_is_raised_with_its_reason(tmp_path: Path) -> None:
         for found in (lambda: duetime.schedules(kind="jobs"), lambda: duetime.history(kind="jobs")):
             with pytest.raises(InvalidInput, match="kind: there is no 'jobs'; choose from job, "):
                 found()
-        with pytest.raises(InvalidInput, match=r"Unknown status: scheduled\. Choose one of: pending, "):
-            duetime.schedules(status="scheduled")
+        with pytest.raises(InvalidInput, match=r"Unknown status: busy\. Choose one of: pending, "):
+            duetime.schedules(status="busy")
         with pytest.raises(InvalidInput, match=r"Unknown status: faild\. Choose one of: pending, "):
             duetime.history(status="faild")
 

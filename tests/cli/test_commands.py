@@ -321,6 +321,9 @@ def test_lists_are_limited_paged_and_complete_on_request(cli: Cli, monkeypatch: 
     whole = cli("job", "list", "--all", "--json").document
     assert (len({job["id"] for job in whole["jobs"]}), whole["next_cursor"]) == (5, None), "page after page"
     assert "There are no jobs with the status failed" in cli("job", "list", "--status", "failed").out
+    assert "There are no jobs with the status failing" in cli("job", "list", "--status", "failing").out
+    assert "failed (or failing), cancelled" in cli("job", "list", "--status", "no").err
+    assert "failed (or failing), cancelled" in " ".join(cli("job", "list", "--help").out.split())
 
 
 def test_a_live_worker_silences_the_warning_and_a_dead_one_does_not(cli: Cli, tmp_path: Path) -> None:

@@ -306,6 +306,7 @@ def test_filters(api: Api, ada: Client) -> None:
     assert ada.ids(text="REPORT") == [report]
     assert ada.ids(status="paused") == [plants]
     assert ada.ids(status="pending") == [told, report]
+    assert ada.ids(status="scheduled") == [told, report] and ada.ids(status="failing") == []
     assert ada.ids(kind="job", status="pending") == [report]
     for path in ("schedules", "runs", "upcoming", "dead"):
         assert "choose from job, " in ada.refused("GET", f"/{path}?kind=jobs", 422)["detail"]

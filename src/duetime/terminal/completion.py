@@ -114,4 +114,4 @@ def _zones(incomplete: str) -> Sequence[str]:
 IDS, RUNS, DEAD_RUNS = (from_store(each) for each in (_schedules, _runs, _dead_runs))
 TOPICS, ZONES = from_store(_topics), completed_by(_zones)
 Zone = Annotated[str | None, option("--tz ZONE", "IANA time zone, such as Europe/Berlin.", **ZONES)]
-STATUSES = one_of("scheduled", "running", "completed", "failed", "cancelled", "paused", "broken")
+STATUSES = one_of("scheduled", "running", "completed", "failed", "failing", "cancelled", "paused", "broken")

@@ -67,7 +67,8 @@ def command_message(error: DuetimeError) -> str:
         message = with_cron_fault(message)
     if field == "status":
         message = message.replace(
-            "Choose one of: pending, running, paused", "Choose one of: scheduled (or pending), running, paused"
+            "Choose one of: pending, running, paused, completed, failed",
+            "Choose one of: scheduled (or pending), running, paused, completed, failed (or failing)",
         ).removesuffix(", living")
     if code == "store_unavailable":
         message = message.removesuffix("; work continues when it is back").removesuffix("; it will be retried")

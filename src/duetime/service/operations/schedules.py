@@ -32,6 +32,8 @@ from duetime.service.when import TriggerParts, about_option, read_times, ways_in
 
 STATUSES: Final = ("pending", "running", "paused", "completed", "failed", "cancelled", "broken", "living")
 """Statuses by which schedules can be selected. `living`: all that may still fire."""
+_WORDS: Final = {"scheduled": "pending", "failing": "failed", "waiting": "running"}
+"""Statuses by the words that people read in lists."""
 _BY_STATE: Final = ("active", "resting", "over")
 """Further selections, for pages: `resting` is paused or broken, `over` does not fire again."""
 ORDERS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -58,7 +60,7 @@ class ListSchedules(PagedRequest):
         Field(
             "The current status; `failed` includes recurring schedules whose latest run failed, `living` is every "
             "schedule that may still fire.",
-            choices=STATUSES,
+            choices=(*STATUSES, *_WORDS),
         ),
     ] = None
     text: Annotated[str | None, Field("Part of the name.", max_length=200)] = None
@@ -122,11 +124,12 @@ class FiringTimes(NamedTuple):
 
 def list_schedules(call: Call, request: ListSchedules) -> Answer[Page[Schedule]]:
     """Return a page of schedules. Notes say which schedules are kept elsewhere and therefore not listed."""
-    if request.status not in _BY_STATE:
-        check_choice("status", request.status, STATUSES)
+    status = _WORDS.get(request.status or "", request.status)
+    if status not in _BY_STATE:
+        check_choice("status", status, STATUSES)
     query = ScheduleQuery(
         **request.query(call),
-        status=request.status,
+        status=status,
         text=request.text,
         subject=request.subject,
         tagged=request.tagged,

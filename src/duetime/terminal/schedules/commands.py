@@ -18,7 +18,7 @@ Status = Annotated[
     str | None,
     option(
         "--status STATUS",
-        "Only this status: scheduled, running, completed, failed, cancelled, paused or broken.",
+        "Only this status: scheduled, running, completed, failed (or failing), cancelled, paused or broken.",
         **STATUSES,
     ),
 ]

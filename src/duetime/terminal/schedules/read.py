@@ -20,14 +20,11 @@ from duetime.terminal.schedules.kind_view import KindView, NamedSchedule
 PAGE = 1000
 """Number of schedules that are read at a time if all are shown."""
 LIVING = "living"
-_STATUSES = {"scheduled": "pending", "failing": "failed", "waiting": "running"}
-"""Statuses by the words that people use for them."""
 
 
 def list_schedules(app: Application, view: KindView, request: ListSchedules, json_: bool, *, everything: bool) -> None:
     """Print a page of schedules, or all of them."""
-    call, status = app.call, _STATUSES.get(request.status or "", request.status)
-    request = replace(request, status=status, limit=PAGE if everything else request.limit)
+    call, request = app.call, replace(request, limit=PAGE if everything else request.limit)
     pages = pages_of_schedules(call, request)
     read = list(pages) if everything else [next(pages)]
     items, total, zone = [item for page in read for item in page.items], read[0].total, call.zone
