@@ -12,6 +12,7 @@ import pytest
 
 from duetime import Conflict, Duetime, InvalidInput, LimitReached, Registry, Settings, Simulation
 from duetime.api import Schedule
+from duetime.api import create as create_module
 from duetime.service.operations import create as operations
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
@@ -229,6 +230,23 @@ def test_errors_name_the_argument(simulation: Simulation, way: str, value: str) 
     with pytest.raises(InvalidInput) as caught:
         deploy(simulation.duetime, **{"every": None, way: value})
     assert caught.value.field == way and "run_at" not in str(caught.value)
+
+
+def test_a_long_text_is_cut_in_the_name_with_a_sign_and_is_still_the_same_request(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "Look at the log of the nightly run, say what failed and why it did so"
+    ways: dict[str, Any] = {"every": "1h", "key": "look", "on_change": "refuse"}
+    with monkeypatch.context() as earlier:
+        earlier.setattr(create_module, "title_of", lambda kind, payload: text[:60])
+        assert simulation.duetime.prompt(text, **ways).name.endswith("failed and why ")
+    again = simulation.duetime.prompt(text, **ways)
+    assert (again.created, again.name.endswith("failed and why ")) == (False, True)
+    named = simulation.duetime.prompt(text, **{**ways, "key": "other"}).name
+    assert named == "Look at the log of the nightly run, say what failed and why…"
+    assert simulation.duetime.prompt("Look.", delay="1h").name == "Look."
+    assert simulation.duetime.create_scheduled_task(text, START + timedelta(days=1)).prompt == text
+    assert [each.name for each in simulation.duetime.schedules()].count(named) == 2
 
 
 def test_errors_name_the_key(simulation: Simulation) -> None:

@@ -20,7 +20,7 @@ from duetime.engine.value_class import dataclass
 from duetime.kinds.prompts.framing import takes
 from duetime.kinds.prompts.kind import KIND, prompt_of
 from duetime.service.answers import Run
-from duetime.service.operations.create import CreateSchedule
+from duetime.service.operations.create import CreateSchedule, title_of
 from duetime.service.operations.declaration import MAX_LIMIT
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
 from duetime.service.operations.take import LEASE, FinishRun, TakeRun, finish_run, return_run, take_run
@@ -107,7 +107,7 @@ class Prompting:
         _check_text(prompt)
         if not isinstance(fire_at, datetime):
             raise InvalidInput(field="fire_at", problem=f"must be a datetime, not {fire_at!r:.80}")
-        request = CreateSchedule(KIND, {"prompt": prompt}, {"at": fire_at}, name=prompt[:60] or "prompt")
+        request = CreateSchedule(KIND, {"prompt": prompt}, {"at": fire_at}, name=title_of(KIND, {"prompt": prompt}))
         return _scheduled_task(self._create(request).value.schedule)
 
     @method

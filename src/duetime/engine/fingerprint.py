@@ -45,7 +45,10 @@ def fingerprint(new: NewSchedule, zone: str) -> str:
 def is_same_request(stored: str, new: NewSchedule, zone: str) -> bool:
     """Return whether a stored fingerprint is of this request. This includes fingerprints from earlier versions, which
     hashed the arguments as one interface wrote them."""
-    if any(_match(stored, fingerprint(each, zone)) for each in (new, *_with_first_days(new), *_in_utc(new))):
+    if any(
+        _match(stored, fingerprint(each, zone))
+        for each in (new, *_with_first_days(new), *_in_utc(new), *_with_bare_names(new))
+    ):
         return True
     return any(stored == _hash_as_written(each) for each in _earlier_readings(new))
 
@@ -118,6 +121,14 @@ def _in_utc(new: NewSchedule) -> Iterator[NewSchedule]:
     it starts."""
     if new.timezone is None and new.trigger_type == "once" and new.trigger_config == {"run_at": "now"}:
         yield new._replace(timezone="UTC")
+
+
+def _with_bare_names(new: NewSchedule) -> Iterator[NewSchedule]:
+    """Yield what is named after a long text as earlier versions named it: by its first 60 characters, without a sign
+    that there are more."""
+    for text in new.payload.values() if new.name.endswith("…") else ():
+        if isinstance(text, str):
+            yield new._replace(name=" ".join(text[:1000].split())[:60])
 
 
 def _earlier_readings(new: NewSchedule) -> Iterator[NewSchedule]:

@@ -107,7 +107,8 @@ def title_of(kind: str, payload: Mapping[str, Any]) -> str:
     """Return a name for lists: the first words of the payload field that people read."""
     spec = known_specs().get(kind)
     text = payload.get(spec.text) if spec is not None and spec.text else None
-    return " ".join(text[:1000].split())[:MAX_TITLE_LENGTH] if isinstance(text, str) and text.strip() else kind
+    words = " ".join(text[:1000].split()) if isinstance(text, str) else ""
+    return (words if len(words) <= MAX_TITLE_LENGTH else f"{words[: MAX_TITLE_LENGTH - 1].rstrip()}…") or kind
 
 
 def create_new(call: Call, new: NewSchedule, on_change: OnChange = "refuse") -> Answer[CreatedSchedule]:
