@@ -85,6 +85,10 @@ BAD = {
     ),
     "a cursor that is none": (("job", "list", "--cursor", "???"), ["cursor"]),
     "an unknown store": (("job", "list", "--db", "mysql://localhost/x"), ["mysql:// is not known"]),
+    "no topic": (
+        ("notify", "add", "x", "--topic", "My Phone", "--delay", "1h"),
+        ["--topic: must be lowercase letters and digits, joined by", "for example home-alerts; not 'My Phone'"],
+    ),
     "nothing to follow": (
         ("job", "add", "x", "--task", "echo", "--after", "bakup"),
         ["--after: there is no schedule 'bakup' to follow; give the id", "succeeds, fails or ends"],

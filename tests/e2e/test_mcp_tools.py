@@ -323,8 +323,8 @@ CRON_RULE = (
     "the resource cron://examples has more."
 )
 TOPIC_RULE = (
-    "notification_topic: lowercase letters and digits, joined by single hyphens, at most 200 characters: for example "
-    "home-alerts; not "
+    "notification_topic: must be lowercase letters and digits, joined by single hyphens, at most 200 characters: "
+    "for example home-alerts; not "
 )
 
 

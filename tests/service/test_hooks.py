@@ -270,6 +270,11 @@ def test_unknown_schemes_and_bad_secrets_are_refused(there: Site, on_site: Cli) 
     assert answer.code == 2 and "lower-case" in answer.err
 
 
+def test_the_list_shows_the_latest_delivery_as_people_write_times(on_site: Cli) -> None:
+    assert on_site("hook", "create", "shop", "--scheme", "github").code == on_site("hook", "test", "shop").code == 0
+    assert re.search(r" 20\d\d-\d\d-\d\d \d\d:\d\d(:\d\d)? [A-Z]+\s", on_site("hook", "list").out)
+
+
 def test_a_secret_that_the_sender_issued_is_used(there: Site) -> None:
     pasted = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     made = hooks.create_hook(local(there), CreateHook(name="pasted", scheme="stripe", secret=f" {pasted}\n")).value

@@ -38,6 +38,11 @@ def test_no_warning_is_longer_than_its_bound(length: int) -> None:
             assert re.fullmatch(r"[A-Z`].*[.]+", made.text), made.text
 
 
+def test_a_worker_that_lacks_a_task_is_told_by_its_command() -> None:
+    said = warning("no_worker_for_task", task="resize").text
+    assert said == "No running worker knows resize: run `duetime worker --tasks MODULE`, with its executor if any."
+
+
 def test_every_code_is_explained_at_length() -> None:
     test_all_kinds_have_declared_theirs()
     assert SENTENCES.keys() - EXPLANATIONS.keys() == set()

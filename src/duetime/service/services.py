@@ -43,7 +43,7 @@ declare(
     no_worker="No worker is running, so nothing fires until one does: run `duetime service install`.",
     no_worker_for_kind="No worker that is running takes a {kind}, so it does not fire until one does.",
     no_worker_for_label="No worker that is running has the label {label}; what needs it waits: use --label.",
-    no_worker_for_task="No worker that is running knows {task}: start one with its module and, if any, its executor.",
+    no_worker_for_task="No running worker knows {task}: run `duetime worker --tasks MODULE`, with its executor if any.",
     session_worker_only="It fires only while an agent client is open: run `duetime service install` to have it always.",
     host_not_allowed="Its condition may not call {host}: put the host into allowed_hosts of the settings.",
     all_paused="Everything scheduled earlier is paused{until}; this one is not, so it fires.",

@@ -55,11 +55,14 @@ def _print(answer: Answer[View], json_: bool) -> None:
 def list_(db: Db = None, json_: Json = False) -> None:
     """List hooks with the time of their latest delivery."""
     with opened(db) as app:
-        views = hooks.hooks(app.call).value
+        views, zone = hooks.hooks(app.call).value, app.call.zone
     if json_:
         return output.print_json({"hooks": views})
     if views:
-        rows = [[each["name"], each["scheme"], each["url"], each["last_used"] or "-"] for each in views]
+        rows = [
+            [each["name"], each["scheme"], each["url"], output.in_words(each["last_used"] or "-", zone)]
+            for each in views
+        ]
         output.table(["NAME", "SCHEME", "ADDRESS", "LAST USED"], rows, fold=True)
     output.say(f"{plural(len(views), 'hook')}." if views else "No hooks. `duetime hook create` makes one.")
 

@@ -39,8 +39,8 @@ def checked_topic(text: object, field: str = "topic") -> str:
     raise InvalidInput(
         field=field,
         problem=(
-            f"lowercase letters and digits, joined by single hyphens, at most {_MAX_TOPIC} characters: for example"
-            f" home-alerts; not {repr(text)[:80]}"
+            f"must be lowercase letters and digits, joined by single hyphens, at most {_MAX_TOPIC} characters: for"
+            f" example home-alerts; not {repr(text)[:80]}"
         ),
     )
 
