@@ -180,8 +180,8 @@ def bulk(request: PageRequest, form: Form) -> Response:
     confirmed = sure == str(len(ids)) if matching else sure  # by now, others may match
     if action == "cancel" and not confirmed:
         schedules = [each for id in ids[:MOST_CHOSEN] if (each := find_exact(request.call, id)) is not None]
-        shown = partial(schedule_shape, zone=request.zone, brief=True)
-        rows = [shown(each) | describe_end(request.reader, each, action) for each in schedules]
+        shape = partial(schedule_shape, zone=request.zone, brief=True)
+        rows = [shape(each) | describe_end(request.reader, each, action) for each in schedules]
         number = len(ids) if matching else len(rows)
         return request.render("confirm_many.html", rows=rows, number=number, matching=matching, back=urlencode(back))
     before = {id: find_exact(request.call, id) for id in ids}

@@ -51,7 +51,7 @@ def schedule_page(request: PageRequest) -> Response:
     (_, instants), warnings, _ = next_times(request.call, NextTimes(schedule=schedule, count=NEXT))
     if request.parameter("did") == "created":
         warnings = [*warnings, *request.call.services.pause_warnings(schedule.definition)]
-    told = SENTENCES.find(request.session or "", request.parameter("warnings")) or ()
+    texts = SENTENCES.find(request.session or "", request.parameter("warnings")) or ()
     runs = run_rows(request, page.items)
     stats = schedule_stats(request.reader, schedule)
     over, is_once = state in OVER, shape["trigger"]["type"] == "once"
@@ -65,7 +65,7 @@ def schedule_page(request: PageRequest) -> Response:
         gated=bool((policy_shape(schedule.definition.policy) or {}).get("only_if")),
         policy=_policy(schedule, usual_policy(request.call.scheduler, schedule.definition.kind)),
         next=[instant_view(instant, request.zone) for instant in instants],
-        warnings=dict.fromkeys([*(each.text for each in warnings), *told]),
+        warnings=dict.fromkeys([*(each.text for each in warnings), *texts]),
         followers=[
             schedule_shape(each, request.zone, brief=True) for each in followers(request.reader, schedule, NEXT)
         ],
