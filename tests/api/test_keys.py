@@ -193,6 +193,14 @@ def test_a_limit_that_refuses_the_new_one_deletes_nothing(url: str) -> None:
         assert deploy(simulation.duetime, every=None, delay="5m").created
 
 
+def test_what_has_ended_is_not_followed_by_what_replaces_it(simulation: Simulation) -> None:
+    first = deploy(simulation.duetime, every=None, delay="1m")
+    simulation.advance(timedelta(minutes=2))
+    with pytest.raises(InvalidInput, match="it would follow the ended schedule that it replaces"):
+        deploy(simulation.duetime, every=None, after=first.id)
+    assert simulation.duetime.get(first.id).id == first.id
+
+
 def test_refusing(simulation: Simulation) -> None:
     duetime = simulation.duetime
     first = deploy(duetime)

@@ -273,6 +273,21 @@ def test_records_are_made_when_a_worker_starts_again_below_a_factory_of_others(t
         logging.setLogRecordFactory(before)
 
 
+def test_records_are_captured_when_a_worker_starts_again_without_its_factory(tmp_path: Path) -> None:
+    before, settings = (
+        logging.getLogRecordFactory(),
+        Settings(db=str(tmp_path / "duetime.db"), timezone="UTC", threads=1),
+    )
+    try:
+        with Duetime(settings=settings, registry=writing.registry):
+            logging.setLogRecordFactory(logging.LogRecord)  # which calls no other
+        with Duetime(settings=settings, registry=writing.registry) as duetime:
+            assert log_of(duetime, "say", "tea").text == "tea\nWARNING shop: about tea\n"
+        assert logging.getLogRecordFactory() is logging.LogRecord
+    finally:
+        logging.setLogRecordFactory(before)
+
+
 def test_logs_can_be_switched_off(tmp_path: Path) -> None:
     settings = Settings(db=str(tmp_path / "duetime.db"), timezone="UTC", threads=1, max_log_bytes=0)
     with Duetime(settings=settings, registry=writing.registry) as duetime:

@@ -367,6 +367,25 @@ def test_what_waits_is_edited_in_words(
     assert (other["event"], "where" in other, "cooldown_us" in other) == ("form.other", False, False)
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"event": "friday"},
+        {"event": "deploy", "where": {"title": "the 'old'"}},
+        {"event": "deploy", "where": {"title": "a  b"}},
+        {"event": "deploy", "where": {"a=b": "1"}},
+    ],
+)
+def test_what_no_phrase_means_is_not_shown_as_one(served: Site, local: Browser, config: dict[str, object]) -> None:
+    schedule = made(served, "no phrase", ("event", config))
+    form = filled(local, schedule)
+    assert form["phrase"] == ""
+    assert "Saved." in local.follow(local.send(page_of(schedule, "edit"), {**form, "name": "renamed"}))
+    local.send(page_of(schedule, "edit"), {**form, "timezone": "Asia/Tokyo"})
+    after = found(served, schedule).definition
+    assert (after.name, after.trigger) == ("renamed", schedule.definition.trigger)
+
+
 @pytest.mark.parametrize("stored", ['{"type":"event","timezone":"UTC"}', '{"type":"odd"}', "[]"])
 def test_what_waits_for_nothing_readable_is_given_a_new_rule_in_words(stored: str) -> None:
     values = timing_values(stored)

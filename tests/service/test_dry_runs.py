@@ -18,14 +18,19 @@ START = datetime(2026, 10, 22, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def duetime() -> Iterator[Duetime]:
+def simulation() -> Iterator[Simulation]:
     registry = Registry()
 
     @registry.task
     def work() -> None: ...
 
     with Simulation(START, registry=registry, settings=Settings(db=":memory:", timezone="Europe/Berlin")) as simulation:
-        yield simulation.duetime
+        yield simulation
+
+
+@pytest.fixture
+def duetime(simulation: Simulation) -> Duetime:
+    return simulation.duetime
 
 
 @pytest.mark.parametrize(
@@ -40,6 +45,7 @@ def duetime() -> Iterator[Duetime]:
         ({"every": "1h"}, "90m", "2026-10-22T16:30"),
         ({"rrule": "FREQ=WEEKLY;INTERVAL=2", "start": "tomorrow 9am"}, "-30m", "2026-10-23T08:30"),
         ({"rrule": "FREQ=HOURLY"}, "90m", "2026-10-22T15:30"),
+        ({"every": "8h", "start": "2026-10-23 9:00"}, "-30m", "2026-10-23T08:30"),
         ({"cron": "10 14 * * *"}, "-30m", "2026-10-23T13:40"),
         ({"cron": "0 9 * * *"}, "25h", "2026-10-23T10:00"),
         ({"at": "2026-10-24 9:00"}, "3d", "2026-10-27T09:00"),
@@ -80,3 +86,13 @@ def test_a_pause_that_would_be_over_is_refused_by_a_dry_run_too(duetime: Duetime
     for dry_run in (True, False):
         with pytest.raises(InvalidInput, match="it is in the past"):
             duetime.change_many("pause", everything=True, until=START - timedelta(hours=1), dry_run=dry_run)
+
+
+def test_what_has_ended_is_not_moved_in_a_dry_run_either(simulation: Simulation, duetime: Duetime) -> None:
+    schedule = duetime.schedule("work", every="8h", max_runs=1)
+    simulation.advance(timedelta(hours=8))
+    errors = []
+    for dry_run in (True, False):
+        [failed] = duetime.change_many("shift", ids=[schedule.id], shift="30m", dry_run=dry_run).failed
+        errors.append(failed["error"])
+    assert errors[0] == errors[1] == "it has ended, so it cannot be edited"

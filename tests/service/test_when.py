@@ -6,7 +6,7 @@ import pytest
 
 from duetime.engine.clock import DAY
 from duetime.engine.errors import InvalidInput
-from duetime.service.when import duration, read_policy, read_times
+from duetime.service.when import duration, read_times
 
 
 @pytest.mark.parametrize("text", ["36525d", "36525 days"])
@@ -41,12 +41,17 @@ def test_an_interval_of_months_is_a_rule(every: str, rule: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "text"), [("1 month", "in 1 month"), ("2 Months", "in 2 months"), ("a year", "in a year")]
+    ("given", "text"), [("1 month", "in 1 months"), ("2 Months", "in 2 months"), ("a year", "in 12 months")]
 )
 def test_a_delay_of_months_depends_on_the_date(given: str, text: str) -> None:
     assert read_times({"delay": given}).config == {"run_at": text}
-    with pytest.raises(InvalidInput, match=r"timeout: months and years differ in length; give days, such as 30d"):
-        read_policy({"timeout": given})
+
+
+@pytest.mark.parametrize("way", ["delay", "every"])
+@pytest.mark.parametrize("given", ["0 months", "0 years", "1201 months", "101 years"])
+def test_months_have_the_limits_of_other_durations(way: str, given: str) -> None:
+    with pytest.raises(InvalidInput, match=f"{way}: must "):
+        read_times({way: given})
 
 
 @pytest.mark.parametrize(

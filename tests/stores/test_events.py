@@ -121,10 +121,14 @@ def test_the_order_of_arrival_is_kept_without_a_worker(store: BaseStore, hand: H
 
 def test_an_event_from_a_machine_whose_clock_is_a_bit_behind_is_heard(store: BaseStore) -> None:
     """Its sender was told that it starts the schedule. Whoever shares a file shares a clock."""
-    schedule = create_one(store, waits(created=Instant(T0 + SECOND)))
+    schedule = create_one(store, waits(created=Instant(T0 + SECOND - 1)))
     send(store)
     expand(store, T0 + 2 * SECOND)
     assert statuses(store, schedule) == (["pending"] if store.writes_overlap else [])
+    later = create_one(store, waits(created=Instant(T0 + 3 * SECOND + 1)))
+    send(store, at=T0 + 2 * SECOND)
+    expand(store, T0 + 4 * SECOND)
+    assert statuses(store, later) == []
 
 
 def test_a_schedule_from_a_clock_that_was_ahead_hears_what_comes(store: BaseStore) -> None:

@@ -11,7 +11,9 @@ from duetime.engine.model import RunStatus, Schedule, ScheduleId, ScheduleState,
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
+from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.pauses import NOTHING_FOLLOWS
+from duetime.engine.policy.record import Finished
 from duetime.engine.triggers import CronTrigger, IntervalTrigger, OnceTrigger, trigger_to_json
 from duetime.stores.base import BaseStore
 from tests.stores.conftest import Opener
@@ -284,6 +286,19 @@ def test_a_pause_does_not_shorten_the_wait_before_a_retry(store: BaseStore, hand
     assert hand.claim(T0 + 2 * MINUTE) == []
     [claim] = hand.claim(T0 + 10 * HOUR)
     assert (claim.run.attempt, claim.run.expires) == (2, None)
+
+
+def test_a_retry_waits_that_begins_with_the_pause(store: BaseStore, hand: Hand) -> None:
+    """Another run of the batch pauses the schedule, after which the first run has no entry any more."""
+    schedule = create_one(store, every(overlap="allow", max_attempts=2, pause_after=1))
+    first, second = [hand.claim(T0 + minutes * MINUTE)[0] for minutes in (1, 2)]
+    now = Instant(T0 + 2 * MINUTE)
+    outcomes: list[tuple[Claim, Outcome]] = [(first, Retry("503", HOUR)), (second, Failed("no", permanent=True))]
+    ended = [Finished(each.run.id, each.run.fence, outcome, now, now) for each, outcome in outcomes]
+    store.record_and_claim(hand.id, now, ended, [], {each.run.id: each for each in (first, second)})
+    store.change(schedule, Instant(now + MINUTE), changes.resume)
+    assert [claim.run.id for claim in hand.claim(now + HOUR - 1)].count(first.run.id) == 0
+    assert [claim.run.id for claim in hand.claim(now + HOUR)].count(first.run.id) == 1
 
 
 def test_a_run_that_fails_during_a_pause_waits_before_its_retry_too(store: BaseStore, hand: Hand) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from duetime.dashboard.kind_forms import Values, form_of, number_of, text_of
@@ -22,7 +23,7 @@ from duetime.service.policy_words import option_words
 from duetime.service.presenters import View, policy_shape, trigger_shape
 from duetime.service.text import plain_times
 from duetime.service.vocabulary import Schedule
-from duetime.service.when import TriggerParts, about_option, duration, read_policy, when_of
+from duetime.service.when import TriggerParts, about_option, duration, read_phrase, read_policy, when_of
 
 UNITS: Final = ("seconds", "minutes", "hours", "days", "weeks")
 _DAYS: Final = {"weeks": 604_800, "days": 86_400}
@@ -137,7 +138,8 @@ def timing_values(trigger: str) -> Values:
     values = {name: text_of(shape.get(name)) for name in TRIGGER}
     values |= {"unit": "minutes", "jitter": text_of(shape.get("jitter") or None), "when": shape["type"]}
     if shape["type"] not in _PARTS:  # the form has no fields of its own for what waits for something to happen
-        values |= {"when": "phrase", "phrase": _happening_words(shape) if readable(trigger) else ""}
+        phrase = _happening_words(shape) if readable(trigger) else ""
+        values |= {"when": "phrase", "phrase": phrase if _means(phrase, shape) else ""}
     return values | _interval_values(shape)
 
 
@@ -150,6 +152,24 @@ def _happening_words(shape: View) -> str:
     conditions = [f"{path} = {_condition_words(values)}" for path, values in shape.get("where", {}).items()]
     where = f" where {' and '.join(conditions)}" if conditions else ""
     return f"on {shape['event']}{where}{limit}" if shape["type"] == "event" else ""
+
+
+def _means(phrase: str, shape: View) -> bool:
+    """Return whether a phrase is read as what the trigger waits for: few names and values cannot be written as one."""
+    with suppress(DuetimeError):
+        type_, config = read_phrase(phrase)
+        if type_ == "after":
+            return (type_, config["schedule"], config["outcome"]) == (
+                shape["type"],
+                shape.get("name"),
+                shape.get("outcome"),
+            )
+        where = {
+            path: each if each == "*" or isinstance(each, list) else [each]
+            for path, each in config.get("where", {}).items()
+        }
+        return (type_, config.get("event"), where) == (shape["type"], shape.get("event"), shape.get("where", {}))
+    return False
 
 
 def _condition_words(values: str | list[str]) -> str:

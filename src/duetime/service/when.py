@@ -182,10 +182,9 @@ def when_of(way: str, value: Any) -> When:
         case "at":
             return When("once", {"run_at": value.isoformat() if isinstance(value, datetime) else value}, None)
         case "delay":
-            if isinstance(value, str) and _has_calendar_units(value):
-                return When("once", {"run_at": f"in {_tidy(value)}"}, None)
             exact = f"{read_seconds(value, way):.6f}".rstrip("0").rstrip(".")
-            return When("once", {"run_at": f"in {exact} seconds"}, None)
+            months = _months(value)  # which differ in length
+            return When("once", {"run_at": f"in {months} months" if months else f"in {exact} seconds"}, None)
         case "every":
             return (
                 read_every(value)
@@ -225,8 +224,7 @@ def read_every(text: str) -> When:
     time, shorter units are exact. Months and years become a recurrence rule."""
     tidy = " ".join(text.lower().split()).removeprefix("every ")
     tidy = f"1 {tidy}" if tidy in _UNITS else re.sub(r"an? ", "1 ", tidy, count=1) if tidy[:1] == "a" else tidy
-    if not _has_calendar_units(tidy):
-        duration(tidy, "every")  # checks its limits
+    duration(tidy, "every")  # checks its limits
     from duetime.engine.times.recurrence import interval_of  # as above
     from duetime.engine.times.unread import read_recurrence
 
@@ -260,9 +258,7 @@ def read_seconds(value: Duration, field: str, *, zero: bool = False) -> float:
 
 def duration(text: str, field: str, *, zero: bool = False) -> int:
     """Parse `30s`, `2h30m`, or a text such as `90 minutes` into microseconds. With `zero`, it may be `0s`."""
-    tidy = _tidy(text)
-    if _has_calendar_units(tidy):
-        raise InvalidInput(f"{field}: months and years differ in length; give days, such as 30d", field=field)
+    tidy = " ".join(text.split()).lower()
     try:
         length = read_duration(tidy)
     except UnreadableTime as error:
@@ -279,14 +275,10 @@ def duration(text: str, field: str, *, zero: bool = False) -> int:
     return length
 
 
-def _tidy(text: str) -> str:
-    return " ".join(text.split()).lower()
-
-
-def _has_calendar_units(text: str) -> bool:
+def _months(value: Duration) -> int | None:
     from duetime.engine.times.grammar import read_months  # as above
 
-    return read_months(f"in {_tidy(text)}") is not None
+    return read_months(f"in {' '.join(value.split())}".lower()) if isinstance(value, str) else None
 
 
 def with_cron_fault(message: str) -> str:

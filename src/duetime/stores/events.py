@@ -13,11 +13,10 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
-from duetime.engine.clock import MINUTE, Instant
+from duetime.engine.clock import MINUTE, SECOND, Instant
 from duetime.engine.errors import InvalidInput, LimitReached
 from duetime.engine.model import ENDED, EventRow, Run, Schedule, ScheduleId
 from duetime.engine.policy.arrivals import Arrivals
-from duetime.engine.policy.rewind import SKEW
 from duetime.engine.policy.rows import RunEvent
 from duetime.engine.store_interfaces import Events, SentEvent
 from duetime.engine.triggers.base import Trigger
@@ -172,7 +171,7 @@ class EventsMixin(TrimMixin, IncidentsMixin, Events):
             events = [EventRow._make(row) for row in tx.rows("open_events", MAX_OPEN)]
             if not events:
                 return False
-            expansion = _Expansion(tx, now, SKEW if self.writes_overlap else 0)
+            expansion = _Expansion(tx, now, SECOND if self.writes_overlap else 0)
             expansion.choose(events)
             self._decide(tx, now, expansion.pairs, expansion.unreadable)
             for place, event in expansion.reached:

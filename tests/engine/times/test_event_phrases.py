@@ -36,6 +36,11 @@ NOW = Instant(1_800_000_000_000_000)
             "on the event mail.new where from.address is a and b and subject is present",
         ),
         (
+            "on deploy where state is not-started",
+            {"event": "deploy", "where": {"state": "not-started"}},
+            "on the event deploy where state is not-started",
+        ),
+        (
             "on mail.new where subject is present and from.address is present@example.org",
             {"event": "mail.new", "where": {"subject": "*", "from.address": "present@example.org"}},
             "on the event mail.new where from.address is present@example.org and subject is present",

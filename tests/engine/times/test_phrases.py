@@ -216,6 +216,8 @@ def test_further_phrases(text: str, due: str) -> None:
     [
         ("tomorrow at 5", "2027-03-12T09:30Z", "tomorrow: read as Mar 13, 2027 5:00 AM CET"),
         ("24.12.2027 at 6", "2027-03-12T09:30Z", "neither am nor pm given: read as Dec 24, 2027 6:00 AM CET"),
+        ("dec 31 at midnight", "2027-03-12T09:30Z",
+         "the midnight at which that day begins: read as Dec 31, 2027 12:00 AM CET"),
         ("end of day", "2027-03-12T09:30Z", "end of day: read as Mar 12, 2027 5:00 PM CET"),
         ("in 1 month", "2027-01-31T09:30Z", "that month has no day 31: read as Feb 28, 2027 10:30 AM CET"),
         ("in 1 month", "2027-02-28T01:30Z",

@@ -136,7 +136,7 @@ def enqueue(writes: Writes, change: Change, definition: Definition, progress: Pr
             if run.id in writes.runs:  # whoever changed it in this batch has added its entry
                 continue
             if run.status == RunStatus.PENDING:
-                retried = run.attempt > 0
+                retried = run.attempt > 0 or run.expires is not None
                 at = _start_of_retry(writes, change, run) if retried else cooldown_end(definition, progress, change.now)
                 writes.due_new.append(run_entry(definition, policy, run, at))
             elif run.status == RunStatus.WAITING and (until := run.expires or run.until) is not None:

@@ -365,8 +365,12 @@ class Writes:
 
     def withdraw(self, schedule: ScheduleId) -> None:
         """Remove everything of this schedule from the queue, including entries that were added earlier in this
-        batch."""
+        batch. A retry keeps the time before which it must not start, as `park` says."""
         self.due_gone_of.append(schedule)
+        for entry in self.due_new:
+            run = self.runs.get(entry.run)
+            if entry.schedule == schedule and run is not None and run.status == RunStatus.PENDING and run.attempt:
+                self.runs[run.id] = run._replace(expires=entry.at)
         self.due_new = [entry for entry in self.due_new if entry.schedule != schedule]
 
     def add(self, other: Writes) -> None:

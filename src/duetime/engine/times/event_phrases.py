@@ -28,7 +28,7 @@ _BARE = r"""[^\s"'](?:(?!\s(?:and|or)\s).)*?"""
 _VALUE = rf"""(?:"[^"]*"|'[^']*'|{_BARE})"""
 _CONDITION = re.compile(
     r"([^\s=!<>]+)(?:\s+(?:exists|is present)"
-    rf"|\s*(?:==?|\bis\b(?!\s+not\b))\s*({_VALUE}(?:\s+or\s+{_VALUE})*))(?:\s+and\s+|$)",
+    rf"|\s*(?:==?|\bis\b(?!\s+not\s))\s*({_VALUE}(?:\s+or\s+{_VALUE})*))(?:\s+and\s+|$)",
     re.IGNORECASE,
 )
 _OR = re.compile(rf"({_VALUE})(?:\s+or\s+|$)", re.IGNORECASE)

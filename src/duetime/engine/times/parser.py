@@ -103,7 +103,8 @@ def _phrase(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | 
         of_day = read_clock(at)
         words = of_day and (read_date(day, today) or read_days_ahead(day, today))
         if words and of_day:
-            words = words._replace(doubtful=words.doubtful or at.endswith("midnight"))  # its beginning or its end?
+            if at.endswith("midnight"):  # some mean the end of that day
+                words = words._replace(doubtful=True, floating="the midnight at which that day begins")
             return _next_showing(words, of_day, zone, clock, now)
     if words := read_date(text.removeprefix("on "), today):
         if words.usual is not None:

@@ -86,6 +86,7 @@ class Capture:
         self._lock = threading.Lock()
         self._users = 0
         self._factory: Any = None
+        self._factory_before: Any = None
 
     def begin(self) -> None:
         with self._lock:
@@ -94,9 +95,10 @@ class Capture:
                 stream = getattr(sys, name)
                 if stream is not None and not isinstance(stream, CapturedStream):
                     setattr(sys, name, CapturedStream(stream))
-            if self._factory is None and logging.getLogRecordFactory() != self._make_record:
-                self._factory = logging.getLogRecordFactory()
-                logging.setLogRecordFactory(self._make_record)
+            if logging.getLogRecordFactory() != self._factory:
+                self._factory_before = logging.getLogRecordFactory()
+                self._factory = self._factory_over(self._factory_before)
+                logging.setLogRecordFactory(self._factory)
 
     def end(self) -> None:
         """Restore what nobody else has replaced since."""
@@ -108,15 +110,21 @@ class Capture:
                 stream = getattr(sys, name)
                 if isinstance(stream, CapturedStream):
                     setattr(sys, name, stream.stream)
-            if logging.getLogRecordFactory() == self._make_record:
-                logging.setLogRecordFactory(self._factory)
-                self._factory = None
+            if logging.getLogRecordFactory() == self._factory:
+                logging.setLogRecordFactory(self._factory_before)
 
-    def _make_record(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
-        record: logging.LogRecord = self._factory(*args, **kwargs)
-        if CURRENT.get() is not None and record.name and record.name.partition(".")[0] != OURS:
-            write_log(line_of(record))
-        return record
+    def _factory_over(self, before: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
+        """Return a factory that calls another one. Of several in a chain, because somebody else put a factory over an
+        earlier one, only the last one writes."""
+
+        def make_record(*args: Any, **kwargs: Any) -> logging.LogRecord:
+            record = before(*args, **kwargs)
+            is_last = self._factory is make_record
+            if is_last and CURRENT.get() is not None and record.name and record.name.partition(".")[0] != OURS:
+                write_log(line_of(record))
+            return record
+
+        return make_record
 
 
 capture: Final = Capture()

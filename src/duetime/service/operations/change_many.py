@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.model import OVER, Schedule, ScheduleState
+from duetime.engine.policy.decision import not_possible
 from duetime.engine.policy.restore import next_if_restored
 from duetime.engine.rule_edits import stays_moved
 from duetime.engine.scopes import DELETE, WRITE
@@ -233,6 +234,8 @@ def _with_next_times(
 
 
 def _next_if_shifted(call: Call, schedule: Schedule, shift: timedelta) -> Instant | None:
+    if schedule.progress.state in OVER:
+        raise not_possible("edited", schedule.progress.state)
     type_, config = shifted_trigger(schedule, shift)
     trigger = build_trigger(type_, config, zone=call.zone, now=call.now)
     definition, progress = schedule

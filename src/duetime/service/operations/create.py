@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import Conflict, DuetimeError, InvalidInput, KeyReused, NotFound, Refused
-from duetime.engine.model import Definition, Schedule, ScheduleState
+from duetime.engine.model import FOLLOWED, Definition, Schedule, ScheduleState
 from duetime.engine.policy.options import Policy
 from duetime.engine.policy.rows import first_progress
 from duetime.engine.rule_edits import WHOLE_RULE
@@ -190,6 +190,9 @@ def _update(call: Call, new: NewSchedule) -> Answer[CreatedSchedule] | None:
     [draft] = scheduler.drafts(caller, [new])
     stored, changes = schedule.definition, None
     if schedule.progress.state == ScheduleState.ENDED:
+        if new.trigger_config.get(FOLLOWED, ())[:1] == (stored.id,):
+            problem = "it would follow the ended schedule that it replaces; give the id or the name of another one"
+            raise InvalidInput(field="schedule", problem=problem)
         scheduler.check_scopes(caller, DELETE, stored)
         if (refusal := hooks.outside().refusal()) is not None:
             raise refusal

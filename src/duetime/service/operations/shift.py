@@ -37,8 +37,10 @@ def shifted_trigger(schedule: Schedule, by: timedelta) -> TriggerParts:
         case _:
             raise refuse("not_possible", _NOT_SHIFTED.format(f"its rule is {type_}"))
     for first in ("anchor", "dtstart"):
-        if first in changes and "start" in trigger and _at(trigger, "start") == _at(trigger, first):
-            changes["start"] = changes[first]
+        if first in changes and "start" in trigger:
+            until_start = _at(trigger, "start") - _at(trigger, first)  # an exact interval counts from a period before
+            if not until_start or until_start == timedelta(seconds=trigger.get("seconds", 0)):
+                changes["start"] = _later(trigger, "start", by)
     return type_, trigger | changes
 
 
