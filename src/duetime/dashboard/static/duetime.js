@@ -445,7 +445,7 @@ document.querySelectorAll("[data-toast]").forEach(vanish);
 if (new URLSearchParams(location.search).has("did")) {
   // So that reloading the page does not show the notice again.
   const shown = new URL(location.href);
-  for (const name of ["did", "number", "failed", "reasons", "notes", "warnings", "undo", "cancelled", "deleted", "broken", "changed"]) shown.searchParams.delete(name);
+  for (const name of "did number failed reasons notes warnings undo cancelled deleted broken changed".split(" ")) shown.searchParams.delete(name);
   history.replaceState(history.state, "", shown);
 }
 
