@@ -7,11 +7,12 @@ import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LOCAL
 from duetime.engine.urls import BadAddress, plain_host
+from duetime.engine.value_class import pattern
 from duetime.net.helper_threads import Abandoned, Helpers, NoneFree
 
 Lookup: TypeAlias = Callable[..., list[tuple[Any, ...]]]
@@ -173,6 +174,13 @@ class Guard:
             if why := why_closed(address):
                 raise _refusal(name, f"leads to {why}")
         return addresses
+
+
+_NAMES = "|".join(map(re.escape, _LOCAL_NAMES))
+MAY_BE_CLOSED: Final = pattern(
+    rf"https?://(?:\[|[^/?#]*(?:[0-9]|\b0x[0-9a-f]*|\b(?:{_NAMES}))\.?(?::[0-9]*)?(?:[/?#]|$))", re.IGNORECASE
+)
+"""Addresses of which `is_closed` may say so, because their host is a number or a local name. Few are."""
 
 
 def is_closed(host: str, port: int, allowed: Sequence[str]) -> bool:

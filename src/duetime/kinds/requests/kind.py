@@ -35,7 +35,7 @@ from duetime.kinds.requests.wire import (
     schedule_id,
 )
 from duetime.net.calls import status_name
-from duetime.net.ssrf_guard import is_closed
+from duetime.net.ssrf_guard import MAY_BE_CLOSED, is_closed
 from duetime.service.payload_fields import checked_payload
 from duetime.service.payload_model import ModelKind
 from duetime.service.warnings import ScheduleWarning, declare, warning
@@ -90,6 +90,8 @@ class RequestKind(ModelKind):
         return Prepared(checked, subject, {"max_attempts": retries + 1, "callbacks": callbacks}, web="url")
 
     def create_warnings(self, definition: Definition, payload: Mapping[str, Any]) -> list[ScheduleWarning]:
+        if MAY_BE_CLOSED.match(payload["url"]) is None:
+            return []
         url = read_url(payload["url"])
         is_open = not is_closed(url.host, url.port, self._allowed_hosts)
         return [] if is_open else [warning("address_not_allowed", host=url.host)]
