@@ -257,33 +257,22 @@ def test_streams_and_records_are_as_before_when_the_worker_has_stopped(tmp_path:
     assert (sys.stdout, sys.stderr, logging.getLogRecordFactory()) == before
 
 
-def test_records_are_made_when_a_worker_starts_again_below_a_factory_of_others(tmp_path: Path) -> None:
-    """A factory that calls the one before, as the documentation of logging shows it, keeps ours."""
-    before, settings = (
-        logging.getLogRecordFactory(),
-        Settings(db=str(tmp_path / "duetime.db"), timezone="UTC", threads=1),
-    )
+@pytest.mark.parametrize("calls_ours", [True, False])
+def test_records_are_captured_once_when_a_worker_starts_again_below_a_factory_of_others(
+    tmp_path: Path, calls_ours: bool
+) -> None:
+    """A factory that calls the one before, as the documentation of logging shows it, keeps ours; another drops it."""
+    before = logging.getLogRecordFactory()
+    settings = Settings(db=str(tmp_path / "duetime.db"), timezone="UTC", threads=1)
     try:
         with Duetime(settings=settings, registry=writing.registry):
-            logging.setLogRecordFactory(partial(logging.getLogRecordFactory()))
+            others = partial(logging.getLogRecordFactory()) if calls_ours else logging.LogRecord
+            logging.setLogRecordFactory(others)
         for _ in range(2):
             with Duetime(settings=settings, registry=writing.registry) as duetime:
+                assert log_of(duetime, "say", "tea").text == "tea\nWARNING shop: about tea\n"
                 assert "ZeroDivisionError" in log_of(duetime, "stumble").text
-    finally:
-        logging.setLogRecordFactory(before)
-
-
-def test_records_are_captured_when_a_worker_starts_again_without_its_factory(tmp_path: Path) -> None:
-    before, settings = (
-        logging.getLogRecordFactory(),
-        Settings(db=str(tmp_path / "duetime.db"), timezone="UTC", threads=1),
-    )
-    try:
-        with Duetime(settings=settings, registry=writing.registry):
-            logging.setLogRecordFactory(logging.LogRecord)  # which calls no other
-        with Duetime(settings=settings, registry=writing.registry) as duetime:
-            assert log_of(duetime, "say", "tea").text == "tea\nWARNING shop: about tea\n"
-        assert logging.getLogRecordFactory() is logging.LogRecord
+        assert logging.getLogRecordFactory() is others
     finally:
         logging.setLogRecordFactory(before)
 

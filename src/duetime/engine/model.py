@@ -191,7 +191,9 @@ class Run(NamedTuple):
     started: Instant | None
     finished: Instant | None
     until: Instant | None  # deadline of a waiting run, or for repeated returns since the last real attempt
-    expires: Instant | None  # when its holder's lease ends; for a queued run, when it was requested during a pause
+    # when its holder's lease ends; for a queued run, when it was requested during a pause; for a retry that waits for
+    # the end of a pause, before when it must not start
+    expires: Instant | None
     result: str | None
     error: str | None
     report: str | None  # the last progress report

@@ -72,17 +72,19 @@ def post(
     result: Callable[[HttpAnswer], Mapping[str, Any]],
     hidden: Sequence[str] = (),
 ) -> Tried:
-    """Make one attempt. `receiver` is the name that people see in place of everything in `hidden`."""
+    """Make one attempt. `receiver` is the name that people see in place of everything in `hidden`. `result` raises
+    CallFailed if it is not the receiver that has answered."""
     try:
         with silence_logs():
             answer = http.send(call)
+        details = result(answer)
     except CallFailed as failed:
         reason = failed.reason
         for each in hidden:
             reason = re.sub(rf"(?<![\w.-]){re.escape(each)}(?![\w-])", lambda _: receiver, reason)
         failure = CallFailed(reason, permanent=failed.permanent, timed_out=failed.timed_out, untried=failed.untried)
         return Tried(outcome_of_failure(failure), sign_of_failure(failure))
-    return Tried(outcome_of(answer, result(answer), receiver), sign_of(answer))
+    return Tried(outcome_of(answer, details, receiver), sign_of(answer))
 
 
 # Logs of packages that would show addresses and answers, including any credentials in them.

@@ -7,16 +7,17 @@ import hmac
 import json
 import re
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 from duetime.engine.encoding import json_object
 from duetime.engine.kind import LOCAL
-from duetime.engine.outcome import Completed, Failed, Outcome, Retry
+from duetime.engine.outcome import Failed, Outcome
 from duetime.engine.urls import BadAddress, read_url
 from duetime.kinds.notifications.delivery import NTFY, OutgoingMessage
-from duetime.net.calls import PAGES, media_type_of
+from duetime.net.calls import PAGES, CallFailed, media_type_of
 from duetime.net.client import Http, HttpAnswer, HttpCall
-from duetime.net.host_limits import Hosts, Sign, Tried
+from duetime.net.host_limits import Hosts
 from duetime.net.outcomes import IDEMPOTENCY_KEY, post
 
 LARGEST_MESSAGE = 4096
@@ -54,22 +55,9 @@ class Ntfy:
             return Failed(too_long, permanent=True)
         call, cut = publish_call(self._server, outgoing)
         origin = call.url.removesuffix("/")
-        return self._hosts.pass_(origin, lambda: self._publish(call, origin, cut), outgoing.owner)
-
-    def _publish(self, call: HttpCall, origin: str, cut: bool) -> Tried:
-        """Make one attempt. A page is no answer of ntfy, but for example that of a network that asks for a login."""
-        is_page = False
-
-        def result(answer: HttpAnswer) -> dict[str, Any]:
-            nonlocal is_page
-            is_page = media_type_of(answer.headers) in PAGES
-            return _receipt(answer, cut)
-
-        tried = post(self._http, call, origin, result)
-        if is_page and isinstance(tried.outcome, Completed):
-            error = f"{origin} answered with a page for people; check notifications.server and the network"
-            return Tried(Retry(error), Sign.FAILED)
-        return tried
+        return self._hosts.pass_(
+            origin, lambda: post(self._http, call, origin, lambda answer: _receipt(answer, origin, cut)), outgoing.owner
+        )
 
 
 def problem_of(server: NtfyServer) -> str | None:
@@ -155,8 +143,11 @@ def _shortened(text: str, largest: int) -> str:
     return raw[: max(0, largest - len(CUT.encode()))].decode(errors="ignore") + CUT
 
 
-def _receipt(answer: HttpAnswer, cut: bool) -> dict[str, Any]:
-    """Return the result of a delivery, with ntfy's own id of the message if the response can be read."""
+def _receipt(answer: HttpAnswer, origin: str, cut: bool) -> dict[str, Any]:
+    """Return the result of a delivery, with ntfy's own id of the message if the response can be read. A page is no
+    answer of ntfy, but for example that of a network that asks for a login."""
+    if answer.status == HTTPStatus.OK and media_type_of(answer.headers) in PAGES:
+        raise CallFailed(f"{origin} answered with a page for people; check notifications.server and the network")
     receipt = (json_object(answer.body) or {}).get("id")
     result: dict[str, Any] = {"channel": NTFY}
     if isinstance(receipt, str):
