@@ -123,9 +123,13 @@ def _past(held: list[Simulation], *, outage: bool = False, healthy_until: Instan
     def sync_calendar() -> str:
         takes(0.2, 2)
         now = held[0].clock.now()
-        broken = chance.random() < 0.4 if healthy_until is None else now > healthy_until
+        ago = SystemClock().now() - now
         if outage:  # it fails at the end, whenever that is, and never so often that it is paused
-            broken = now > SystemClock().now() - 70 * MINUTE or now // HOUR % 2 == 0
+            broken = ago < 70 * MINUTE or now // HOUR % 2 == 0
+        elif healthy_until is not None:
+            broken = now > healthy_until
+        else:  # it fails in any case once, at whatever time of day this runs
+            broken = chance.random() < 0.4 or 5 * HOUR < ago < 6 * HOUR
         if broken:
             raise ConnectionError("calendar.example: connection refused")
         return "14 appointments"
