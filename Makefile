@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-CODE   := src tests $(wildcard bench evaluation examples packages reference scorecard)
+CODE   := src tests $(wildcard bench deploy evaluation examples packages reference scorecard)
 TOGETHER ?= 3
 TESTS   = $(BIN)/python -m pytest -q -n $(TOGETHER) --dist loadfile --no-loadscope-reorder \
           --ignore-glob "tests/scorecard/test_small_timed*"
@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-quick bench-compare bench-lists bench-events bench-history bench-paint bench-mcp bench-delivery scorecard scorecard-small screenshots readme-picture packages reference docs format lock clean
+.PHONY: e2e full help quick run test test-agents containers lint types imports unit clients conformance evaluate bench bench-quick bench-compare bench-lists bench-events bench-history bench-paint bench-mcp bench-delivery scorecard scorecard-small screenshots readme-picture packages reference docs format lock clean
 
 # Run $(2) as the stage $(1) and say how it ended and how long it took.
 define stage
@@ -72,6 +72,9 @@ clients: $(VENV)/.dev ## the TypeScript SDK's client and the Inspector against a
 test-agents: $(VENV)/.dev ## real agents wake against a scripted model, offline; installs them from npm (2 GB)
 	@$(BIN)/python -m tests.support.node agents
 	$(call stage,test-agents,DUETIME_TEST_AGENTS=1 $(BIN)/python -m pytest -q tests/agents $(ARGS))
+
+containers: $(VENV)/.dev ## the compose files in a Docker engine: two nodes, a failover, a Dask cluster; takes ports 8765 and 8766
+	$(call stage,containers,DUETIME_TEST_CONTAINERS=1 $(BIN)/python -m pytest -q -p no:xdist tests/containers $(ARGS))
 
 conformance: $(VENV)/.dev ## the MCP conformance suite from npm, both protocol eras, against a real server
 	$(call stage,conformance,$(BIN)/python -m tests.clients.conformance)
