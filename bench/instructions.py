@@ -182,7 +182,7 @@ class _Driver:
     def _ended(self, part: ThreadPart) -> None:
         """Signal that the threads have nothing left to run. Called with the lock of the pool."""
         self._end(part)
-        if not self._engine.pool.shares.in_flight and not self._engine.pool.waiting:
+        if not self._engine.pool.shares.in_flight and self._engine.pool.free == THREADS:
             self._idle.set()
 
 

@@ -24,6 +24,7 @@ from scorecard.experiment import Experiment, Worker, read_effects, wait
 from scorecard.history import Execution
 from scorecard.line import Result, Scale, Tell
 from tests.support.postgres import running_postgres
+from tests.support.programs import is_stopped
 
 CALLER = Caller("local", operator=True)
 LEASE = 1.0
@@ -131,11 +132,11 @@ class _Round:
     def _freeze(self, experiment: Experiment, workers: Sequence[Worker], children: Sequence[int]) -> None:
         """Stop a worker between two writes: if it were stopped within one, nobody else could write."""
         for worker in workers:
-            os.kill(worker.pid, signal.SIGSTOP)
+            _stop(worker.pid)
             while experiment.is_locked():
                 os.kill(worker.pid, signal.SIGCONT)
                 wait(0.01)
-                os.kill(worker.pid, signal.SIGSTOP)
+                _stop(worker.pid)
         for child in children:
             _signal_group(child, signal.SIGSTOP)
 
@@ -192,6 +193,11 @@ def _lives(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
+
+
+def _stop(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    _eventually(lambda: is_stopped(pid), RESCUE, f"process {pid} stands still")
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

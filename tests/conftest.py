@@ -126,6 +126,17 @@ def new_stores(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def own_secrets() -> Iterator[None]:
+    """Let a process forget the secrets that it learnt from the tests of a file: it leaves them out of every text from
+    then on, also out of those that the next file compares."""
+    from duetime.engine import redaction
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redaction, "_known", set(redaction._known))
+        yield
+
+
 @pytest.fixture(scope="session")
 def postgres_server_url() -> Iterator[str]:
     """The shared server. Tests take `postgres_url` instead."""

@@ -38,7 +38,7 @@ from duetime.service.services import OPERATOR, Services, operator_call, process_
 from duetime.service.tokens import load_tokens, runs_under_way
 from duetime.service.workers import is_alive, work_entry
 from duetime.settings import RUNS_PER_HOUR, Settings, data_folder, is_postgres, local_zone
-from duetime.settings.locations import make_folder
+from duetime.settings.locations import make_folder, store_file
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -163,7 +163,7 @@ class App:
         """
         from duetime.kinds.prompts.agents.heartbeat import sync_heartbeat
 
-        alone = not any(is_alive(each, self.clock.now()) for each in self.scheduler.workers())
+        alone = not any(is_alive(each, self.clock.now()) for each in self.scheduler.store.workers())
         beat = self.settings.heartbeat
         by_settings = OPERATOR._replace(actor=OPERATOR.actor._replace(interface="settings"))
         sync_heartbeat(self.scheduler, by_settings, beat.every, beat.between, alone=alone)
@@ -341,9 +341,7 @@ def tokens_for_command(settings: Settings) -> Iterator[Tokens]:
     from duetime.security.revocations import LazyRevocations
 
     clock, db = SystemClock(), settings.path_of_db()
-    path = db.removeprefix("sqlite:///").removeprefix("sqlite://")
-    file = None if is_postgres(db) else Path(path).expanduser()
-    with closing(LazyRevocations(lambda: open_store(db, clock), file)) as revocations:
+    with closing(LazyRevocations(lambda: open_store(db, clock), store_file(db))) as revocations:
         yield load_tokens(settings, clock, revocations)
 
 
@@ -355,7 +353,7 @@ def server_url(settings: Settings, *, is_named: bool) -> tuple[str, bool]:
     from duetime.http.probe import ProbeAnswer, who_answers
 
     db, url, key = settings.path_of_db(), url_for(settings.host, settings.port), ""
-    file = None if is_postgres(db) else Path(db.removeprefix("sqlite:///").removeprefix("sqlite://")).expanduser()
+    file = store_file(db)
     if file is None or file.exists():
         with closing(open_store(db)) as store:
             store.migrate()
@@ -412,7 +410,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     commands = ClientCommands(stdio_command(own), header_command(own), store_options(own))
     context = WebContext(services, identify, trusting=tokens is None, commands=commands)
     watched = [readiness(app.scheduler, app.exchange_age), metrics(context, app.exchange_age), identity(app.store)]
-    watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.for_purpose(CALENDAR)))
+    watched.append(calendar_feed(services, None if tokens is None else tokens.for_purpose(CALENDAR)))
     watched += Receiver(services, limits).routes()
     pages = web_routes(context, browsers)
     routes = [*watched, *further, *pages, mcp_route(server, limits)]

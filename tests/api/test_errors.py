@@ -64,6 +64,8 @@ CASES: dict[str, tuple[Callable[[Duetime], Any], type[DuetimeError], str, str | 
                 "trigger_config"),
     "note": (lambda d: existing(d).pause(note=5), InvalidInput, "invalid", "note"),
     "limit": (lambda d: existing(d).history("x"), InvalidInput, "invalid", "limit"),
+    "id": (lambda d: d.get(None), InvalidInput, "invalid", "schedule"),  # type: ignore[arg-type]
+    "id to be found": (lambda d: d.find(3.5), InvalidInput, "invalid", "schedule"),  # type: ignore[arg-type]
     "run": (lambda d: d.run("x"), InvalidInput, "invalid", "run_id"),  # type: ignore[arg-type]
     "input": (lambda d: d.run_again(1, "x"), InvalidInput, "invalid", "payload"),  # type: ignore[arg-type]
     "option": (lambda d: d.preview(every="1h", foo=1), InvalidInput, "invalid", "foo"),  # type: ignore[call-arg]

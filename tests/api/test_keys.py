@@ -306,3 +306,24 @@ def test_a_change_that_comes_between_is_not_lost(simulation: Simulation, monkeyp
     monkeypatch.setattr(operations, "changes_to", decide_late)
     changed = deploy(duetime, every="2h")
     assert (changed.version, changed.name) == (22, "clean")
+
+
+def test_a_one_off_that_runs_is_named_and_replaced_once_it_is_over(url: str) -> None:
+    began, may_end, tasks = threading.Event(), threading.Event(), Registry()
+
+    @tasks.task
+    def copy(what: str) -> str:
+        began.set()
+        assert may_end.wait(30)
+        return what
+
+    with Duetime(url, registry=tasks) as duetime:
+        first = duetime.schedule(copy, at="now", key="copy", args=["old"])
+        assert began.wait(30)
+        with pytest.raises(Conflict, match=f"^{first.id} has this key and stays as it is: it is running") as refused:
+            duetime.schedule(copy, at="now", key="copy", args=["new"])
+        assert refused.value.code == "not_possible"
+        may_end.set()
+        first.wait(30)
+        second = duetime.schedule(copy, at="now", key="copy", args=["new"])
+        assert second.created and [each.result for each in second.wait(30).history()] == ["new"]

@@ -54,7 +54,8 @@ def test_a_name_that_several_kinds_use_is_ambiguous_and_one_that_none_uses_is_mi
         assert cli(*ADD[kind][:2], "same", *ADD[kind][3:]).code == 0
     assert cli("prompt", "edit", "p2", "--name", "same").code == 0
     several = cli("pause", "same")
-    assert several.code == 2 and "could mean several schedules; give the id, such as j1, p2" in several.err
+    rules = "j1: every 2 hours (Etc/UTC); p2: every 2 hours (Etc/UTC)"
+    assert several.code == 2 and f"could mean several schedules; give the id, such as {rules}\n" in several.err
     assert cli("prompt", "pause", "same").out.startswith("Paused p2  same"), "the earlier name knows the kind"
     missing = cli("pause", "sam")
     assert missing.code == 3 and "there is no schedule 'sam'; did you mean same? list them: " in missing.err

@@ -172,9 +172,10 @@ def test_one_setting_is_printed_alone(cli: Cli, own: Path) -> None:
     assert "hush" not in cli("config", "get", "notifications.token").out
     assert cli("config", "get", "timezone", "--json").document["source"] == str(own)
     assert "is a table; `duetime config show notifications`" in cli("config", "get", "notifications").err
-    assert cli("config", "get", "path_of_db").code == 3
+    method = cli("config", "get", "path_of_db")
+    assert method.code == 3 and "there is no setting path_of_db; `duetime config show" in method.err
     unknown = cli("config", "get", "tmezone")
-    assert unknown.code == 3 and "did you mean timezone?" in unknown.err
+    assert unknown.code == 3 and "no setting tmezone; did you mean timezone? `duetime config show" in unknown.err
 
 
 def test_a_setting_that_is_removed_has_its_default_again(cli: Cli, own: Path) -> None:

@@ -248,7 +248,7 @@ def test_a_name_that_only_one_has_is_as_good_as_an_id(cli: Cli) -> None:
     second = cli(*ADD, "--json").document["id"]
     several = cli("job", "cancel", "report")
     assert several.code == 2
-    assert "such as j1, j2" in several.err
+    assert "such as j1: every 2 hours (Etc/UTC); j2: " in several.err
     assert cli("job", "cancel", "j1").code == 0, "by its short id"
     assert cli("job", "show", "report", "--json").document["id"] == second
     assert cli("job", "show", "repor").code == 3

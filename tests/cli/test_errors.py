@@ -85,6 +85,7 @@ BAD = {
     ),
     "a cursor that is none": (("job", "list", "--cursor", "???"), ["cursor"]),
     "an unknown store": (("job", "list", "--db", "mysql://localhost/x"), ["mysql:// is not known"]),
+    "an unknown store of a server": (("open", "--db", "mysql://localhost/x"), ["mysql:// is not known"]),
     "no topic": (
         ("notify", "add", "x", "--topic", "My Phone", "--delay", "1h"),
         ["--topic: must be lowercase letters and digits, joined by", "for example home-alerts; not 'My Phone'"],

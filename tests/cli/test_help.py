@@ -119,6 +119,10 @@ def test_one_list_of_all_kinds_next_due_first(cli: Cli) -> None:
     assert [row.split()[0] for row in cli("list", "--topic", "kitchen").out.splitlines()[1:]] == ["n2"]
     assert "2 of 3" not in cli("list", "--limit", "3").out and "2 of 3; --all" in cli("list", "--limit", "2").out
     assert "No schedules match" in cli("list", "--search", "nothing").out
+    assert "No schedules match" in cli("list", "--tagged", "nothing").out
+    tagged = cli("job", "list", "--tagged", "nothing", "--status", "failed").out
+    assert "There are no jobs with the status failed and the tag nothing." in tagged
+    assert "There are no prompts with the tag nothing." in cli("prompt", "list", "--tagged", "nothing").out
 
 
 @pytest.mark.parametrize(

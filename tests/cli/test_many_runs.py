@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from duetime.api import Duetime
 from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
+from duetime.testing import Simulation
 from tests.support.cli import Cli
 from tests.support.terminal import on_terminal
 
@@ -130,3 +132,15 @@ def test_what_a_message_says_is_one_line_in_a_list(cli: Cli, tmp_path: Path, tas
     with opened(tmp_path, tasks) as duetime:
         duetime.notify("first\n\nsecond", topic="home", at="now").wait(30)
     assert "first second" in cli("runs", "list").out
+
+
+def test_what_needs_attention_does_not_promise_more_than_it_has_read(cli: Cli, tmp_path: Path, tasks: Registry) -> None:
+    """45 failures of one job are one row; whether an older one needs attention, too, is not known."""
+    settings = Settings(db=str(tmp_path / "my.db"), timezone="UTC")
+    with Simulation(datetime(2026, 3, 2, tzinfo=UTC), settings=settings, registry=tasks) as simulation:
+        jobs = [simulation.duetime.schedule("sync", every="1h", pause_after=0) for _ in range(2)]
+        simulation.advance(timedelta(hours=45))
+        assert len(simulation.duetime.history(jobs[0].id, limit=100)) == 45
+    shown = cli("attention", "list", "--db", "my.db").out
+    assert "2 rows; of many runs that failed or were missed, only the latest were looked at. Resolve one: " in shown
+    assert "1 row, and there is more." in cli("attention", "list", "--limit", "1", "--db", "my.db").out

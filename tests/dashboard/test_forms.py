@@ -341,6 +341,8 @@ def test_an_edit_changes_what_was_changed_and_nothing_else(served: Site, local: 
             ),
             """on form.* where n = "*" and ref = "a b" or c/d and who = * and x = 'y"z' at most every 90s""",
         ),
+        (("event", {"event": "form.age", "where": {"a": ["under 5", "6"]}}), 'on form.age where a = "under 5" or 6'),
+        (("event", {"event": "form.age", "where": {"a": "the 'old'"}}), "on form.age where a = \"the 'old'\""),
         (("after", {"schedule": "waited for", "at_most_every": "1 d"}), "after waited for succeeds at most every 24h"),
         (("after", {"schedule": "waited for", "outcome": "fails"}), "after waited for fails"),
     ],
@@ -371,7 +373,7 @@ def test_what_waits_is_edited_in_words(
     "config",
     [
         {"event": "friday"},
-        {"event": "deploy", "where": {"title": "the 'old'"}},
+        {"event": "deploy", "where": {"title": "the 'old' \"new\""}},
         {"event": "deploy", "where": {"title": "a  b"}},
         {"event": "deploy", "where": {"a=b": "1"}},
     ],

@@ -11,18 +11,19 @@ from typing import Any
 import pytest
 
 from duetime.dashboard import schedule_list, waiting_runs
-from duetime.dashboard.filters import late, local_time
+from duetime.dashboard.filters import local_time
 from duetime.dashboard.timeline.charts import sparks
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller
-from duetime.engine.model import Run, ScheduleId
+from duetime.engine.model import Attempt, Cause, Run, ScheduleId
 from duetime.engine.outcome import Failed
 from duetime.engine.store import RunQuery
 from duetime.engine.store_interfaces import Trace
 from duetime.kinds.jobs.registry import Task
 from duetime.kinds.notifications import dashboard as inbox
 from duetime.service.operations import overview
+from duetime.service.operations.history import lateness
 from tests.support.browsing import (
     Browser,
     found,
@@ -35,6 +36,7 @@ from tests.support.browsing import (
 )
 from tests.support.drafts import every, once
 from tests.support.hand import Hand, create
+from tests.support.jobs import make_work
 from tests.support.web import Reply, Site, site
 from tests.support.workers import eventually
 
@@ -495,10 +497,13 @@ def test_a_sparkline_is_the_last_thirty_runs_with_the_oldest_at_the_left() -> No
 
 
 def test_only_what_a_trigger_set_off_is_said_to_be_late() -> None:
-    run = {"due": "2026-02-10T15:00:00+00:00", "started": "2026-02-10T15:00:20+00:00", "attempt": 1, "cause": "trigger"}
-    assert late(run) == "20 s late"
-    for other in ({"cause": "manual"}, {"attempt": 2}, {"started": None}, {"started": run["due"]}):
-        assert late({**run, **other}) == ""
+    run = make_work("echo").claim.run
+    run = run._replace(started=Instant(run.due + 20 * SECOND), cause=Cause.TRIGGER)
+    assert lateness(run, []) == 20 * SECOND
+    assert lateness(run._replace(cause=Cause.MANUAL), []) is lateness(run._replace(started=None), []) is None
+    assert lateness(run._replace(started=run.due), []) == 0
+    first = Attempt(run.id, 1, Instant(run.due + 5 * SECOND), Instant(run.due + 9 * SECOND), "failed", "no")
+    assert lateness(run._replace(attempt=2), [first]) == 5 * SECOND, "the first attempt counts"
 
 
 def test_history_shows_the_schedules_own_clock(served: Site) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from html import unescape
 
 import pytest
 
-from duetime.dashboard.filters import instant_from, lateness, took
+from duetime.dashboard.filters import instant_from, took
 from duetime.dashboard.schedule_stats import schedule_stats
 from duetime.engine.clock import MINUTE, SECOND
 from duetime.engine.kind import LOCAL, Caller
@@ -20,7 +20,7 @@ from duetime.engine.store import RunQuery
 from duetime.kinds.jobs.registry import Task
 from duetime.service.operations import overview
 from duetime.service.services import Call
-from duetime.service.text import ahead, percent
+from duetime.service.text import ahead, percent, span
 from tests.support.browsing import made, page_of, signed_in, signed_in_as, words, working
 from tests.support.cli import Cli
 from tests.support.web import Reply, Site, site
@@ -32,7 +32,7 @@ POLICY = {"max_attempts": 3, "backoff": 20 * MINUTE, "alert": "off"}
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A prompt waits, a job waits for its next attempt, and others have failed."""
+    """A prompt waits, a job waits for its next attempt, one ran twice, and others have failed."""
 
     def unlucky() -> None:
         raise ConnectionError("no route")
@@ -44,7 +44,9 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         twice = made(there, "twice", kind="prompt", payload=prompt, policy={"overlap": "queue"})
         made(there, "again", NOW, payload={"task": "unlucky"}, policy=POLICY)
         failing = made(there, "failing", payload={"task": "unlucky"}, policy={"alert": "off"})
+        made(there, "done", ("interval", {"seconds": 1}), policy={"max_runs": 2})
         with working(there):
+            eventually(lambda: _total(there, "completed") == 2, 20, "it ran twice")
             for number in range(1, 4):
                 there.room.scheduler.run_now(Caller("local"), failing.definition.public_id)
                 eventually(partial(_has_failed, there, number), 20, "it failed")
@@ -123,11 +125,30 @@ def test_failures_have_one_number(busy: Site, monkeypatch: pytest.MonkeyPatch) -
     assert "and 2 more" in text, "also those that were not read"
 
 
-def test_the_history_says_how_late_each_run_was() -> None:
-    run: dict[str, Any] = {"due": "2026-02-10T15:00:00+00:00", "started": "2026-02-10T15:00:00.061+00:00", "attempt": 1}
-    assert lateness({**run, "cause": "trigger"}) == "61 ms"
-    assert lateness({**run, "cause": "manual"}) == ""
-    assert took(run["started"], run["started"]) == "<1 ms", "it took some time, which the view rounds away"
+def test_the_latest_run_of_each_schedule_stands_for_those_with_its_status(busy: Site) -> None:
+    page = signed_in(busy).get("/").body.decode()
+    rows = page.partition('<div id="latest"')[2].partition("</table>")[0].split("<tr data-row>")[1:]
+    newest = max(busy.room.store.runs(RunQuery(status="failed")).items, key=lambda run: run.finished or 0)
+    failed = [row for row in rows if "failing" in row and "failed" in row]
+    assert ["and 2 more" in row and f'href="/runs/{newest.id}"' in row for row in failed] == [True]
+    instants = [instant_from(re.findall(r'datetime="([^"]*)"', row)[0]) for row in rows]
+    assert len(rows) > 3 and instants == sorted(instants, reverse=True)
+
+
+def test_the_history_says_how_late_each_run_was(busy: Site) -> None:
+    def late(status: str) -> list[str]:
+        schedule = busy.room.store.get(_run(busy, status).schedule)
+        assert schedule is not None
+        page = signed_in(busy).get(page_of(schedule)).body.decode()
+        return [unescape(each) for each in re.findall(r'<td class="took wide">([^<]*)</td>', page)]
+
+    runs = busy.room.store.runs(RunQuery(status="completed")).items
+    assert late("completed") == [span(max(1, (run.started or 0) - run.due)) for run in runs]
+    assert late("failed") == ["", "", ""], "they were started manually"
+
+
+def test_a_run_took_some_time_which_its_view_rounds_away() -> None:
+    assert took("2026-02-10T15:00:00.061+00:00", "2026-02-10T15:00:00.061+00:00") == "<1 ms"
 
 
 def test_a_scale_has_labels_that_differ(busy: Site) -> None:

@@ -137,6 +137,7 @@ def test_a_conversation_can_ask_what_came_of_a_prompt(home: World) -> None:
     assert answer.code == 0 and answer.document["text"] == "It said: 41 sheep", answer
 
 
+@pytest.mark.timeout(300)  # one process after the other loads the libraries of the models
 def test_history_goes_on_in_the_next_invocation(tmp_path: Path) -> None:
     script = [
         call("schedule", prompt="water the plants", at="2031-02-10 3:00 PM"),

@@ -14,6 +14,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import Run, Schedule
 from duetime.engine.policy.checkout import LEFT
 from duetime.engine.policy.options import ALERTS
+from duetime.service.operations.upcoming import coming
 from tests.support.model_server import ModelServer, Request, Step, call, fail, say
 from tests.support.receiver import Behaviour, Receiver
 from tests.support.settings import remote_agent
@@ -49,7 +50,7 @@ def paused_beat(folder: Path) -> Schedule:
     write_settings(folder, SETTINGS)
     with opened(folder) as app:
         app.keep_heartbeat()
-        [beat] = app.scheduler.coming(LOCAL, None, 10)
+        [beat] = coming(app.call._replace(caller=LOCAL), 10)
         app.scheduler.pause(LOCAL, beat.definition.public_id)
     return beat
 

@@ -164,6 +164,23 @@ def test_of_the_address_of_a_store_only_the_password_is_a_secret() -> None:
     }  # fmt: skip
 
 
+def test_the_user_of_an_address_in_the_environment_is_no_secret() -> None:
+    """A user named `duetime` must not mask that word in every log and result, as it did in containers."""
+    url = "postgresql://duetime:of-the-database@database/duetime"
+    secrets = set(secrets_of_settings(Settings(db=url), {"DUETIME_DB": url}))
+    assert secrets == {"of-the-database", "duetime:of-the-database"}
+    assert redacted(f"duetime.worker: {url}", secrets) == "duetime.worker: postgresql://***@database/duetime"
+    assert "sk_live_of_a_shop" in secrets_in("https://sk_live_of_a_shop:@example.org/x")
+    assert "ghp_of_a_user" in secrets_in("https://ghp_of_a_user:x-oauth-basic@example.org/x")
+
+
+@pytest.mark.parametrize("address", ["%s:x-oauth-basic", "%s:api_token", "%s:X", "%s:", "%s"])
+def test_the_token_of_an_address_is_a_secret_whatever_stands_in_place_of_the_password(address: str) -> None:
+    token = "1971800d4d82861d8f2c"
+    payload = json.dumps({"url": f"https://{address % token}@api.example.org/me"})
+    assert redacted(f"401: unknown key {token}", secrets_of(payload)) == "401: unknown key ***"
+
+
 def test_what_was_made_known_is_in_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duetime.engine.redaction._known", set())
     remember_secrets(["of-this-process", "short"])

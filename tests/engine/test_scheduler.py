@@ -15,7 +15,7 @@ from duetime.engine.limits import Limits
 from duetime.engine.model import Schedule
 from duetime.engine.policy.changes import Edit
 from duetime.engine.scheduler import Scheduler
-from duetime.engine.store import ScheduleQuery
+from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.builtin import TASKS
 from duetime.kinds.jobs.kind import JobKind
@@ -131,19 +131,20 @@ def test_what_belongs_to_another_does_not_exist(scheduler: Scheduler) -> None:
         refusals = [refusal_of(ask, BEN, id) for id in (theirs, unknown)]
         assert [(each.code, each.message) for each in refusals] == [("not_found", "there is no such schedule")] * 2
     refusals = [refusal_of(scheduler.edit, BEN, id, Changes(name="mine")) for id in (theirs, unknown)]
-    refusals += [refusal_of(scheduler.history, BEN, id) for id in (theirs, unknown)]
-    assert [(each.code, each.message) for each in refusals] == [("not_found", "there is no such schedule")] * 4
-    assert scheduler.find(BEN, theirs) is None
+    assert [(each.code, each.message) for each in refusals] == [("not_found", "there is no such schedule")] * 2
+    assert scheduler.find(BEN, theirs) is scheduler.find(BEN, theirs, deleted=True) is None
     page = scheduler.search(BEN, ScheduleQuery(owner="ann"))
     assert page.items == []
     assert scheduler.find(Caller("root", operator=True), theirs) is not None
+    run = scheduler.run_now(ANN, theirs)
+    assert [scheduler.runs(each, RunQuery(schedule=run.schedule)).items for each in (ANN, BEN)] == [[run], []]
 
 
 @pytest.mark.parametrize("odd", ["", "'; DROP TABLE schedules; --", "x" * 10_000, "a\x00b", "\ud800", "../../etc", "%"])
 def test_any_text_may_be_asked_for_as_an_id(scheduler: Scheduler, odd: str) -> None:
     assert scheduler.find(ANN, odd) is None
     assert refusal_of(lambda: scheduler.cancel(ANN, odd)).code == "not_found"
-    assert refusal_of(lambda: scheduler.history(ANN, odd)).code == "not_found"
+    assert scheduler.find(ANN, odd, deleted=True) is None
 
 
 def test_an_edit_changes_only_what_it_names(scheduler: Scheduler) -> None:

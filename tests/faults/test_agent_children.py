@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from duetime.engine.clock import SystemClock
 from duetime.engine.kind import StopReason
-from duetime.engine.worker.lease import Lease
 from tests.support.cli import ROOT, environment
-from tests.support.programs import Background, agent, assert_gone, lives, program, told
+from tests.support.programs import Background, LeaseFrom, agent, assert_gone, lives, program, timed_from, told
 from tests.support.waking import agent_request
 from tests.support.wordings import STOPPED
 from tests.support.workers import eventually
@@ -88,9 +86,10 @@ def test_a_program_that_is_stopped_goes_with_all_it_started(tmp_path: Path, reas
 
 @linux
 def test_out_of_time(tmp_path: Path) -> None:
-    run = Background(agent(program(tmp_path, HANG.format(told=str(tmp_path / "told")))), agent_request(patience=3.0))
+    woken = timed_from(tmp_path / "told", agent(program(tmp_path, HANG.format(told=str(tmp_path / "told")))))
+    run = Background(woken, agent_request(patience=1.0))
     pids = told(tmp_path / "told")
-    assert run.reply().error == "timed out after 3 s"
+    assert run.reply().error == "timed out after 1 s"
     for pid in pids:
         assert_gone(pid)
 
@@ -98,7 +97,7 @@ def test_out_of_time(tmp_path: Path) -> None:
 @linux
 def test_a_program_that_had_to_end_with_the_lease_has_not_failed(tmp_path: Path) -> None:
     """Its worker has not let go of it yet: the program is gone a moment before."""
-    given = agent_request(lease=Lease(SystemClock(), 3.0))
+    given = agent_request(lease=LeaseFrom(tmp_path / "told", 2.0))
     reply = agent(program(tmp_path, HANG.format(told=str(tmp_path / "told")))).wake(given)
     assert reply.error == STOPPED[StopReason.LEASE]
     assert given.stop.reason is StopReason.LEASE, "so that the run is given back"

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -212,21 +213,22 @@ def test_a_send_takes_at_most_five_seconds_and_says_that_it_goes_on(tmp_path: Pa
     ntfy.misbehave = lambda request: Behaviour(fault=Fault.SILENCE)
     clock = SystemClock()
     with delivering(tmp_path, ntfy.url, token=TOKEN) as app:
-        agent, answers = Agent(app, CALLER), list[dict[str, Any]]()
+        agent = Agent(app, CALLER)
 
         def seconds_to_send() -> float:
             began = clock.monotonic()
-            answers.append(agent("send_push_notification", message="hi", notification_topic="home"))
-            return clock.monotonic() - began
+            sent = agent("send_push_notification", message="hi", notification_topic="home")
+            took = clock.monotonic() - began
+            assert sent["success"] is False
+            assert sent["error"].startswith("Not delivered yet: ") and ". It will be retried" in sent["error"]
+            if f"{ntfy.host} did not answer within 4.75 s" not in sent["error"]:
+                return inf  # a busy machine began the delivery so late that its time was not over
+            last = max(agent.runs(), key=lambda run: run.id)
+            assert (last.status, last.attempt) == ("pending", 1)
+            return took
 
         assert quickest(seconds_to_send, 5.5) < 5.5
-        sent = answers[0]
-        assert sent["success"] is False
-        assert sent["error"].startswith(
-            f"Not delivered yet: {ntfy.host} did not answer within 4.75 s. It will be retried"
-        )
         ntfy.misbehave = lambda request: None
-        assert {(run.status, run.attempt) for run in agent.runs()} == {("pending", 1)}
 
 
 def test_a_send_that_arrives_says_where(tmp_path: Path, ntfy: NtfyReceiver) -> None:

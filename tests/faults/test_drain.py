@@ -8,9 +8,7 @@ from tests.support.workers import Crew, eventually
 
 def test_running_work_ends_and_unstarted_work_is_given_back(team: Crew) -> None:
     gate = team.gate()
-    (worker,) = team.start(1, threads=2, drain=20.0)
-    team.add("mark", [f"warm{number}" for number in range(600)])  # a fast pace: it claims ahead
-    team.settled(60, 600)
+    (worker,) = team.start(1, threads=2, drain=20.0, claims_ahead=True)
     team.add("hold", ["busy0", "busy1"], gate=str(gate))
     eventually(lambda: len(team.events("begun")) == 2, 30, "its threads are busy")
     in_line = [f"line{number}" for number in range(20)]
@@ -28,7 +26,7 @@ def test_running_work_ends_and_unstarted_work_is_given_back(team: Crew) -> None:
     assert team.app.store.workers() == [], "it signed off"
 
     team.start(1)
-    team.settled(30, 622)
+    team.settled(30, 22)
     assert {(run.status, run.attempt) for run in team.runs()} == {("completed", 1)}
     assert {number for key, number in team.count("ran").items()} == {1}
     team.check()

@@ -75,9 +75,9 @@ def test_the_children_of_a_stopped_worker_are_gone_before_its_lease_is_over(team
 def test_a_child_that_was_stopped_with_its_worker_ends_as_soon_as_it_goes_on(team: Crew) -> None:
     worker, pids = begin_all(team)
     groups = groups_of(pids)
-    stop_between_transactions(team, worker)
-    for group in groups:
+    for group in groups:  # before their worker, for until it has certainly stopped, their deadline may pass
         os.killpg(group, signal.SIGSTOP)
+    stop_between_transactions(team, worker)
     with pytest.raises(AssertionError, match="past the lease"):
         eventually(lambda: False, LEASE + 0.2, "past the lease")
     assert all(map(lives, pids)), "they are stopped, not gone"

@@ -77,7 +77,8 @@ def spread(team: Crew, task: str, prefix: str, number: int, **policy: Any) -> No
         [
             NewSchedule("job", key, "once", {"run_at": at}, {"task": task, "kwargs": {"key": key}}, policy)
             for key, at in zip([f"{prefix}{each}" for each in range(number)], times, strict=True)
-        ]
+        ],
+        ago=10,  # checking them takes a while, and the first ones are due soon
     )
 
 

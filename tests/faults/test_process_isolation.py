@@ -27,7 +27,7 @@ from duetime.processes.child import ProcessSpec
 from duetime.processes.supervisor import ChildLease, GuardedCall, GuardedCommand
 from tests.support import isolated
 from tests.support.jobs import make_work
-from tests.support.programs import assert_gone, told
+from tests.support.programs import LeaseFrom, assert_gone, told
 from tests.support.wordings import STOPPED
 
 ROOT = Path(__file__).parents[2]
@@ -244,7 +244,7 @@ def answer_to(request: bytes, *later: float) -> bytes:
 def test_a_child_that_had_to_end_with_the_lease_has_not_failed(kind: JobKind, tmp_path: Path) -> None:
     """Its worker has not let go of it yet: the child is gone a moment before."""
     work = make_work("hang", str(tmp_path / "told"))
-    work.lease = Lease(SystemClock(), 4.0)
+    work.lease = LeaseFrom(tmp_path / "told", 2.0)
     assert kind.execute(work) == Failed(STOPPED[StopReason.LEASE])
     assert work.stop.reason is StopReason.LEASE, "so that the run is given back"
     for pid in told(tmp_path / "told"):
@@ -340,6 +340,31 @@ def test_a_task_of_the_main_program_is_found(tmp_path: Path) -> None:
         [sys.executable, str(script)], env=environment(), cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout == "Completed(result='42')\n"
+
+
+UNGUARDED = """
+from duetime import Duetime, task
+
+@task(isolation="process")
+def double(number: int) -> int:
+    return 2 * number
+
+with Duetime("mine.db") as duetime:
+    duetime.schedule(double, args=[21], at="now", alert="off").wait(30)
+    print(len(duetime.schedules()), duetime.history()[0].error)
+"""
+
+
+def test_a_program_that_is_imported_for_its_task_starts_no_worker(tmp_path: Path) -> None:
+    """Otherwise, each process of a task would do all that the program does, and so start further ones."""
+    script = tmp_path / "program.py"
+    script.write_text(UNGUARDED)
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment(), cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert (
+        done.stdout.startswith("1 ") and 'below `if __name__ == "__main__":`, or its tasks into another' in done.stdout
+    )
 
 
 def test_a_task_that_was_typed_in_is_refused_clearly() -> None:

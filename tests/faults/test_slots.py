@@ -159,8 +159,8 @@ def test_the_deadline_is_told_although_the_beat_hangs_in_the_store(store: RealSt
 
 
 def test_what_was_claimed_ahead_of_its_instant_is_not_begun_by_a_worker_that_stops(store: RealStore) -> None:
-    with Running(store, lead=5 * SECOND) as running:
-        running.add(later=3.0)
+    with Running(store, lead=60 * SECOND) as running:
+        running.add(later=50.0)
         eventually(lambda: running.statuses() == ["running"], PATIENCE, "it is claimed, and waits for its instant")
     assert running.works == []
     assert running.statuses() == ["pending"]

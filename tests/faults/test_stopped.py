@@ -8,6 +8,7 @@ import apsw
 import pytest
 
 from tests.faults.conftest import LEASE, ONE_STORE
+from tests.support.programs import is_stopped
 from tests.support.workers import Crew, WorkerProcess, eventually
 
 
@@ -15,6 +16,7 @@ def stop_between_transactions(team: Crew, worker: WorkerProcess) -> None:
     """SQLite has one writer: a process that is stopped while it writes keeps everybody waiting until it goes on."""
     while True:
         worker.signal(signal.SIGSTOP)
+        eventually(lambda: is_stopped(worker.pid), 30, "all its threads stop")
         if team.url.startswith("postgresql") or _writable(team.url):
             return
         worker.signal(signal.SIGCONT)
@@ -80,9 +82,7 @@ def test_the_late_writes_of_a_stopped_worker_change_nothing(team: Crew) -> None:
 def test_a_worker_begins_nothing_of_its_old_line_after_it_was_stopped(team: Crew) -> None:
     """More is claimed than there are threads: what stood in line belongs to others when the worker wakes up."""
     gate = team.gate()
-    (sleeper,) = team.start(1, threads=2)
-    team.add("mark", [f"warm{number}" for number in range(600)])  # a fast pace: it claims ahead
-    team.settled(60, 600)
+    (sleeper,) = team.start(1, threads=2, claims_ahead=True)
     team.add("hold", ["busy0", "busy1"], gate=str(gate))
     eventually(lambda: len(team.events("begun")) == 2, 30, "its threads are busy")
     in_line = [f"line{number}" for number in range(20)]
@@ -91,11 +91,11 @@ def test_a_worker_begins_nothing_of_its_old_line_after_it_was_stopped(team: Crew
     stop_between_transactions(team, sleeper)
     team.start(1)
     gate.touch()
-    team.settled(LEASE + 30, 622)
+    team.settled(LEASE + 30, 22)
     sleeper.signal(signal.SIGCONT)
     eventually(lambda: "registers again" in sleeper.log, 30, "the sleeper finds out")
     team.add("mark", ["after"])
-    team.settled(30, 623)
+    team.settled(30, 23)
     assert not [event for event in team.events("begun") if event.pid == sleeper.pid and event.key in in_line]
     assert {team.count("begun")[key] for key in in_line} == {1}
     assert set(team.statuses()) == {"completed"}

@@ -418,7 +418,7 @@ def test_a_worker_that_cannot_beat_declares_nobody_dead(store: RealStore, monkey
 @pytest.mark.parametrize(("recorded", "most"), [(0, LEAST_AHEAD), (400, 200), (10**6, 4000)])
 def test_no_more_is_claimed_ahead_than_is_recorded_in_time(store: RealStore, recorded: int, most: int) -> None:
     """Runs that end quickly may wait for long nevertheless, on a machine that has too much to do."""
-    worker = Worker(store, {"job": Play("job")}, CLOCK, WorkerOptions(threads=4, batch=1000))
+    worker = Worker(store, {"job": Play("job")}, CLOCK, WorkerOptions(threads=4, batch=1000, lease=600.0))
     worker.executor, worker.pace.seconds = Line(4), 1e-6
     worker.register()
     create(store, *due(5_000))

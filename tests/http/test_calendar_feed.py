@@ -15,6 +15,8 @@ from duetime.engine.kind import Caller
 from duetime.engine.validation import NewSchedule
 from duetime.http import app as calendar_feed
 from duetime.security.tokens import CALENDAR
+from duetime.service.operations.upcoming import coming
+from duetime.service.services import Call, Services
 from tests.support.cli import Cli
 from tests.support.web import Site, site
 
@@ -69,7 +71,7 @@ def test_a_feed_that_was_cut_says_so(served: Site, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(calendar_feed, "MAX_FEED_SCHEDULES", 1)
     cut = Calendar.from_ical(served.ask("GET", address(served)[0]).body.decode())
     assert str(cut["X-WR-CALDESC"]) == calendar_feed.CUT
-    [first] = served.room.scheduler.coming(Caller("ada"), None, 1)
+    [first] = coming(Call(Services(served.room.scheduler), Caller("ada"), "UTC"), 1)
     assert {str(event["SUMMARY"]) for event in cut.walk("VEVENT")} == {first.definition.name}
 
 

@@ -43,6 +43,7 @@ def arenas(mode: str) -> int:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has a heap for each thread")
+@pytest.mark.process
 def test_threads_share_few_heaps() -> None:
     assert arenas("limited") <= MAX_ARENAS < arenas("usual")
 

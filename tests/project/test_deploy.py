@@ -69,6 +69,18 @@ def test_the_nodes_of_the_compose_file_with_a_standby_know_both_servers() -> Non
     assert services["standby"]["command"][-1].endswith("exec postgres -c synchronous_standby_names=\n")
 
 
+@pytest.mark.parametrize("file", ["compose.yaml", "deploy/compose.standby.yaml", "deploy/dask/compose.yaml"])
+def test_the_services_of_compose_can_start(file: str) -> None:
+    """`make containers` starts them, which needs a Docker engine. Compose copies configs that a file contains, which it
+    cannot do into a read-only container, and the health check of our image asks for the server of Duetime."""
+    for service in document(ROOT / file)["services"].values():
+        assert not (service.get("read_only") and (service.keys() & {"configs", "secrets"}))
+        assert "entrypoint" not in service or "healthcheck" in service
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            assert not source.startswith(".") or (ROOT / file).parent.joinpath(source).exists(), source
+
+
 def test_the_manifests_for_kubernetes_are_valid() -> None:
     parts = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "duetime.yaml").read_text("utf-8")))
     for part in parts:

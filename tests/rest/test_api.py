@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import Headers
+from starlette.requests import Request
 
 from duetime.engine.clock import HOUR
 from duetime.engine.errors import StoreUnavailable
@@ -16,6 +19,7 @@ from duetime.engine.model import Schedule
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.http import browser_sessions
 from duetime.kinds.requests.kind import RequestKind
+from duetime.rest.errors import response_to
 from duetime.settings import ChannelSettings
 from tests.support.api import PROBLEM, V1, Api, Client, serving_api
 from tests.support.wordings import BODY_MISSING, NO_CHANNEL
@@ -724,6 +728,47 @@ def test_what_does_not_fit_is_told_in_plain_words(ada: Client, given: bytes, wor
     headers = {**ada.headers, "Content-Type": "application/json"}
     reply = ada.http.post("/api/v1/preview", headers=headers, content=given)
     assert (reply.status_code, reply.json()["detail"]) == (422, words)
+
+
+def test_errors_name_fields_of_several_forms_as_the_request_does(ada: Client) -> None:
+    tagged = ada.refused("POST", "/schedules", 422, json={"policy": {"tagged": "x" * 1001}})
+    assert [each["field"] for each in tagged["errors"]].count("policy.tagged") == 1
+    mark = ada.refused("POST", "/attention/resolve", 422, json={"ids": ["x" * 201]})
+    assert [each["field"] for each in mark["errors"]] == ["ids.0"]
+
+
+def test_bounds_of_texts_read_alike_everywhere_and_are_documented(api: Api, ada: Client) -> None:
+    long = "x" * 201
+    words = "must have at most 200 characters, and it has 201"
+    headers = {**ada.headers, "Idempotency-Key": long}
+    replies = (
+        ada.http.get(f"/api/v1/schedules/{long}", headers=ada.headers),
+        ada.http.post("/api/v1/schedules", headers=headers, json={}),
+        ada.http.post("/api/v1/schedules", headers=ada.headers, json={"idempotency_key": long}),
+    )
+    assert [reply.status_code for reply in replies] == [422] * 3
+    assert [reply.json()["errors"][0]["message"] for reply in replies[:2]] == [words] * 2
+    assert words in [each["message"] for each in replies[2].json()["errors"]]
+    mark = ada.refused("POST", "/attention/resolve", 422, json={"ids": [long]})
+    assert "_plain" not in str(mark) and "partial" not in str(mark), "no names of functions"
+    name = api.described.document["components"]["schemas"]["NewScheduleGiven"]["properties"]["name"]
+    assert name["pattern"] == "^[^\\u0000]*$"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [("AB", "String should match pattern '^[a-z]+$'"), (12345, "String should have at most 3 characters")],
+)
+def test_routes_of_other_packages_may_bound_texts_in_ways_of_their_own(given: object, words: str) -> None:
+    class Foreign(BaseModel):
+        model_config = ConfigDict(coerce_numbers_to_str=True)
+
+        code: Annotated[str, Field(pattern="^[a-z]+$", max_length=3)]
+
+    with pytest.raises(ValidationError) as refused:
+        Foreign.model_validate({"code": given})
+    answer = response_to(Request({"type": "http"}), RequestValidationError(refused.value.errors()))
+    assert (answer.status_code, json.loads(bytes(answer.body))["detail"]) == (422, f"code: {words}")
 
 
 def test_the_document_says_who_is_let_in(api: Api) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import anyio.to_thread
 from starlette.responses import Response
 from starlette.types import Message
 
@@ -62,7 +63,7 @@ def test_a_stream_outlives_its_store_and_shows_that_it_lives(api: Api) -> None:
     follower: Any = Quiet()
 
     async def first(number: int) -> list[str]:
-        told = _stream(follower, api.room.store, Hasty())
+        told = _stream(follower, api.room.store, Hasty(), anyio.to_thread.run_sync)
         async with asyncio.timeout(30):
             return [await anext(told) for _ in range(number)]
 

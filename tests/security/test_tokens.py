@@ -392,6 +392,7 @@ def test_issue_show_list_revoke(cli: Cli) -> None:
     assert "no: the token was revoked" in again.out
 
 
+@pytest.mark.socket
 def test_what_each_token_is_for(cli: Cli) -> None:
     """A session in a browser ends by its id as well; who revokes one should know which it is."""
     made = issued(cli)

@@ -13,6 +13,7 @@ from duetime.engine.model import ScheduleState
 from duetime.engine.validation import NewSchedule
 from duetime.service.services import Call
 from tests.support.agent import TOOLS, Agent
+from tests.support.hand import history_of
 from tests.support.stage import Stage
 
 PAYLOADS: dict[str, dict[str, Any]] = {
@@ -196,8 +197,8 @@ def test_a_pause_until_resumes_by_itself(stage: Stage, four: tuple[str, ...]) ->
     }
     stage.time.advance(timedelta(days=2))
     assert states(stage, four[2]) == ["active"]
-    runs = stage.app.scheduler.history(Caller("ada"), four[2])
-    assert [run.status for run in runs.items] == ["completed", "skipped"]
+    runs = history_of(stage.app.scheduler, Caller("ada"), four[2])
+    assert [run.status for run in runs] == ["completed", "skipped"]
 
 
 @pytest.mark.parametrize(("until", "words"), [("yesterday", "until: "), ("no time", "could not parse")])

@@ -103,7 +103,7 @@ def test_a_schedule_that_is_not_there_cannot_be_followed(both: Stage) -> None:
         both.agent("bob").use("schedule_job", {"name": "x", "task": "echo", "when": "after bakup succeeds"})
     )
     error = both.ada.use("schedule_job", {"name": "x", "task": "echo", "when": "after twin succeeds"})
-    assert "2 of your schedules are called 'twin'" in str(error)
+    assert "2 of your schedules are called 'twin'; give the id of one: j1, j2" in str(error)
     job(both, "bobs", when="every hour")
     error = both.agent("bob").use("schedule_job", {"name": "x", "task": "echo", "when": "after bobs succeeds"})
     assert "there is no schedule 'bobs' to follow" in str(error), "which belongs to ada"

@@ -16,6 +16,7 @@ from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.kind_spec import KindHooks
 from duetime.service.operations.edit import EditSchedule, edit
 from duetime.service.services import Call
+from tests.support.hand import history_of
 from tests.support.stage import Stage
 
 PAYLOADS: dict[str, dict[str, Any]] = {
@@ -122,8 +123,8 @@ def test_a_new_rule_from_a_later_time_on(stage: Stage) -> None:
     [row] = stage.ada.knows("list_upcoming")["upcoming"]
     assert [each[:13] for each in row["times"][:3]] == ["2026-02-11T09", "2026-02-12T09", "2026-02-13T18"]
     stage.time.advance(timedelta(days=5))
-    runs = stage.app.scheduler.history(Caller("ada"), id)
-    hours = [(run.due // HOUR - 8) % 24 for run in reversed(runs.items)]
+    runs = history_of(stage.app.scheduler, Caller("ada"), id)
+    hours = [(run.due // HOUR - 8) % 24 for run in reversed(runs)]
     assert hours == [9, 9, 18, 18]
 
 
@@ -138,8 +139,8 @@ def test_an_interval_starts_at_the_time_that_is_given(stage: Stage) -> None:
     id = make(stage, "job")
     stage.ada.knows("edit_schedule", schedule_id=id, every="2h", starting="2026-02-11 12:00")
     stage.time.advance(timedelta(days=1, hours=5))
-    runs = stage.app.scheduler.history(Caller("ada"), id)
-    assert [(run.due // HOUR - 8) % 24 for run in reversed(runs.items)] == [9, 12, 14, 16]
+    runs = history_of(stage.app.scheduler, Caller("ada"), id)
+    assert [(run.due // HOUR - 8) % 24 for run in reversed(runs)] == [9, 12, 14, 16]
 
 
 def test_an_edit_at_once_also_replaces_a_rule_that_was_to_begin_later(stage: Stage) -> None:
@@ -182,8 +183,8 @@ def test_a_new_rule_cannot_start_after_the_end(stage: Stage) -> None:
 
 def due_hours(stage: Stage, id: str, began: datetime) -> list[int]:
     """Return how many hours after a time each run was due."""
-    runs = stage.app.scheduler.history(Caller("ada"), id)
-    return [(run.due - instant_of(began)) // HOUR for run in reversed(runs.items)]
+    runs = history_of(stage.app.scheduler, Caller("ada"), id)
+    return [(run.due - instant_of(began)) // HOUR for run in reversed(runs)]
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from duetime import Duetime, DuetimeError
+from duetime.engine.clock import datetime_of
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.times import iso_local
 from duetime.engine.validation import NewSchedule
@@ -104,8 +106,11 @@ def test_a_time_moves_the_next_occurrence_and_says_what_is_left_out(there: Site,
 
 def test_a_time_that_the_clock_skips_is_told(there: Site, edit: Edit) -> None:
     zone = {"tz" if edit.__name__ == "by_cli" else "timezone": "Europe/Berlin"}
-    moved = edit(make(there), at="2027-03-28 02:30", **zone)
-    assert moved["next_run"][:16] in ("2027-03-28T03:30", "2027-03-28T01:30")
+    march = datetime_of(there.room.clock.now()).date().replace(month=3, day=31)
+    march = march.replace(year=march.year + 1)
+    day = march - timedelta(days=march.isoweekday() % 7)  # the last Sunday
+    moved = edit(make(there), at=f"{day} 02:30", **zone)
+    assert moved["next_run"][:16] in (f"{day}T03:30", f"{day}T01:30")
     assert "clocks go forward over that time in Europe/Berlin" in moved["warnings"][0]
 
 

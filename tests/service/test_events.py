@@ -202,10 +202,13 @@ def test_an_event_is_acknowledged_even_if_its_listeners_cannot_be_read(
 
 def test_python_waits_for_the_runs(bench: Bench) -> None:
     bench.job("echo('a')", when="on push")
-    first = bench.duetime.emit("push", idempotency_key="one")
-    assert (first.runs, first.ended) == ([], False)
+    first = bench.duetime.emit("push", key="one")
+    assert (first.runs, first.ended, first.notes) == ([], False, ["It starts: echo('a')."])
+    assert first.as_dict()["event_id"] == first.event_id
+    unheard = bench.duetime.emit("pull")
+    assert (unheard.ended, unheard.warning_codes) == (True, ["no_listener"])
     bench.run()
-    [run] = bench.duetime.emit("push", idempotency_key="one", wait=5).runs
+    [run] = bench.duetime.emit("push", key="one", wait=5).runs
     assert (run.status, run.result) == ("completed", "a")
     with pytest.raises(InvalidInput, match="wait"):
         bench.duetime.emit("push", wait="soon")  # type: ignore[arg-type]
@@ -264,8 +267,8 @@ def test_data_of_any_kind(bench: Bench) -> None:
 
 def test_a_key_sends_once(bench: Bench) -> None:
     bench.job("note", when="on push")
-    first = bench.duetime.emit("push", 1, idempotency_key="a")
-    again = bench.duetime.emit("push", 2, idempotency_key="a")
+    first = bench.duetime.emit("push", 1, key="a")
+    again = bench.duetime.emit("push", 2, key="a")
     assert (again.event_id, again.duplicate) == (first.event_id, True)
     bench.run()
     assert [event for _, _, event in bench.calls] == [("push", 1)]
@@ -313,6 +316,12 @@ def test_warnings_about_names_and_paths(bench: Bench) -> None:
     assert any("ref" in text for text in known.warnings)
     fine = bench.job("note", "{branch}", when="on push")
     assert not {"event_unknown", "unknown_path"} & set(fine.warning_codes)
+    timed = bench.job("note", "{text}", when="every hour")
+    assert "no_event" in timed.warning_codes
+    assert "no_event" not in bench.job("note", "{name} text", when="every hour").warning_codes, "as in any program"
+    for literal in ("Jinja fills {{text}}", "https://x.example/{text}"):
+        assert "no_event" not in bench.job("note", literal, when="every hour").warning_codes, "no event would fill it"
+    assert "no_event" not in bench.job("note", "{text}", when=f"after {timed.id} succeeds").warning_codes
     silent = emit(bench.call(), EmitEvent(event="nobody"))
     assert [each.code for each in silent.warnings] == ["no_listener"]
 
@@ -402,6 +411,7 @@ def test_a_retry_after_its_event_is_gone_says_why(bench: Bench) -> None:
     assert "no longer stored" in (run.error or "")
 
 
+@pytest.mark.process
 def test_a_task_in_a_process_of_its_own_gets_and_sends_events() -> None:
     from tests.support import isolated
 

@@ -28,6 +28,7 @@ from duetime.service.presenters import policy_shape
 from duetime.service.services import operator_call
 from duetime.settings import Settings
 from duetime.testing import Simulation
+from tests.support.agent import TOOLS, Agent
 from tests.support.notifying import START
 from tests.support.receiver import Receiver
 from tests.support.unreliable import Line
@@ -186,6 +187,29 @@ def test_a_gate_is_checked_at_creation_and_at_an_edit(world: World) -> None:
     schedule = world.add("job", {"task": "see"})
     with pytest.raises(InvalidInput, match="Unknown task: nonsense"):
         edit(world.call, EditSchedule(schedule=schedule, policy={"only_if": "nonsense()"}))
+
+
+def test_a_gate_forgets_by_a_blank_and_by_nothing_else(world: World) -> None:
+    """As the description of the tool says: the condition stays, no run passes it meanwhile, and its options stay."""
+    agent = Agent(world.call.services, Caller(LOCAL))
+    id = world.add("job", {"task": "see"}, gate_failure="skip").definition.public_id
+
+    def edit_gate(gate: str) -> Any:
+        return agent.knows("edit_schedule", schedule_id=id, options={"only_if": gate})["options"]
+
+    def results() -> list[Any]:
+        return [run.get("result") for run in agent.knows("history", schedule_id=id, status="completed")["runs"]]
+
+    world.poll("first")
+    edit_gate(GATE)
+    world.poll("second")
+    assert results() == [{"saw": "second"}], "the same condition again still remembers"
+    assert edit_gate(f"{GATE} ") == {"only_if": f"{GATE} ", "gate_failure": "skip"}
+    world.poll("third")
+    assert results() == [{"saw": "second"}], "what it sees first is what it compares with"
+    world.poll("fourth")
+    assert results() == [{"saw": "fourth"}, {"saw": "second"}]
+    assert "To forget what only_if saw, add a blank to it." in str(TOOLS["edit_schedule"].input)
 
 
 def test_credentials_in_a_gate_are_masked_and_kept_by_an_edit(world: World) -> None:

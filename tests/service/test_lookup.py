@@ -14,6 +14,7 @@ from duetime.engine.model import Schedule
 from duetime.engine.queries import MOST_NAMED
 from duetime.engine.validation import NewSchedule
 from duetime.service.lookup import find_schedule
+from duetime.service.services import Call
 from tests.support.refusals import attempt, refusal_of
 from tests.support.stage import Stage
 from tests.support.wordings import not_cancelled
@@ -40,8 +41,12 @@ def make(stage: Stage, kind: str, name: str, caller: Caller = ADA) -> Schedule:
     return made
 
 
+def call_of(stage: Stage, caller: Caller) -> Call:
+    return Call(stage.app.services, caller, "UTC")
+
+
 def find(stage: Stage, given: str | int, kind: str | None = None, caller: Caller = ADA) -> str:
-    found = attempt(find_schedule, stage.app.scheduler, caller, given, kind)
+    found = attempt(find_schedule, call_of(stage, caller), given, kind)
     return found.code if isinstance(found, DuetimeError) else found.definition.public_id
 
 
@@ -82,11 +87,11 @@ def test_what_belongs_to_others_is_not_there(stage: Stage) -> None:
 def test_a_name_finds_an_operators_own_and_an_id_those_of_others(stage: Stage) -> None:
     theirs = make(stage, "job", "nightly-report", BOB).definition
     for kind in (None, "job"):
-        answer = refusal_of(find_schedule, stage.app.scheduler, OPERATOR, "nightly-report", kind)
+        answer = refusal_of(find_schedule, call_of(stage, OPERATOR), "nightly-report", kind)
         assert answer.code == "not_found"
         assert answer.message.endswith(f"those of others are found by their id: j{theirs.id} (owner bob)")
     narrowed = refusal_of(
-        lambda: find_schedule(stage.app.scheduler, OPERATOR._replace(scopes=("kind:prompt",)), "nightly-report")
+        lambda: find_schedule(call_of(stage, OPERATOR._replace(scopes=("kind:prompt",))), "nightly-report")
     )
     assert "bob" not in narrowed.message, "its scopes do not include this kind"
     assert find(stage, f"j{theirs.id}", caller=OPERATOR) == theirs.public_id
@@ -107,15 +112,18 @@ def test_a_short_id_never_hides_a_name(stage: Stage) -> None:
 
 def test_several_matches_are_answered_with_the_candidates(stage: Stage) -> None:
     job, prompt = make(stage, "job", "backup"), make(stage, "prompt", "backup")
-    found = refusal_of(lambda: find_schedule(stage.app.scheduler, ADA, "backup"))
+    found = refusal_of(lambda: find_schedule(call_of(stage, ADA), "backup"))
+    rule = "every day at 09:00 (America/Los_Angeles)"
     named = [
-        {"id": each.definition.public_id, "kind": each.definition.kind, "name": "backup"} for each in (job, prompt)
+        {"id": each.definition.public_id, "kind": each.definition.kind, "name": "backup", "reads_as": rule}
+        for each in (job, prompt)
     ]
+    assert f"(job 'backup', {rule})" in found.message
     assert (found.code, found.details["candidates"]) == ("ambiguous", named)
     assert find(stage, "backup", "job") == job.definition.public_id  # only one of the kind that is meant
     for _ in range(MOST_NAMED):
         make(stage, "job", "backup")
-    many = refusal_of(lambda: find_schedule(stage.app.scheduler, ADA, "backup"))
+    many = refusal_of(lambda: find_schedule(call_of(stage, ADA), "backup"))
     assert len(many.details["candidates"]) == MOST_NAMED and "more than" in many.message
 
 
@@ -131,7 +139,7 @@ def test_the_name_as_written_and_what_still_fires_come_first(stage: Stage) -> No
 def test_another_kind_is_told(stage: Stage) -> None:
     prompt = make(stage, "prompt", "tidy up").definition
     for given in (prompt.public_id, "tidy up"):
-        found = refusal_of(find_schedule, stage.app.scheduler, ADA, given, "job")
+        found = refusal_of(find_schedule, call_of(stage, ADA), given, "job")
         assert found.code == "not_found"
         assert found.details["found"] == {"id": prompt.public_id, "kind": "prompt", "name": "tidy up"}
 
@@ -142,8 +150,8 @@ def test_a_deleted_one_is_found_by_its_id_for_its_history(stage: Stage) -> None:
     for given in (made.public_id, made.id, "backup"):
         assert find(stage, given) == "not_found"
     for by_id in (made.public_id, made.id):
-        find_schedule(stage.app.scheduler, ADA, by_id, deleted=True)
-    refusal_of(lambda: find_schedule(stage.app.scheduler, BOB, made.public_id, deleted=True))
+        find_schedule(call_of(stage, ADA), by_id, deleted=True)
+    refusal_of(lambda: find_schedule(call_of(stage, BOB), made.public_id, deleted=True))
 
 
 def test_a_name_costs_one_lookup_in_an_index(stage: Stage) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from duetime.engine.clock import DAY
@@ -61,3 +63,9 @@ def test_months_have_the_limits_of_other_durations(way: str, given: str) -> None
 def test_a_delay_keeps_its_fraction(given: float | str, text: str) -> None:
     """Cut to whole seconds, it would start early."""
     assert read_times({"delay": given}).config == {"run_at": text}
+
+
+@pytest.mark.parametrize("given", [-1, timedelta(seconds=-0.5)])
+def test_a_negative_delay_is_refused_as_such(given: float | timedelta) -> None:
+    with pytest.raises(InvalidInput, match=r"^delay: must be greater than zero"):
+        read_times({"delay": given})

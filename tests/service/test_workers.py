@@ -21,7 +21,8 @@ def test_a_worker_that_does_not_take_a_kind_is_none_for_it() -> None:
 
 
 def idle_warnings(workers: list[WorkerRow], kind: str, now: Instant) -> list[str]:
-    scheduler = SimpleNamespace(workers=lambda: workers, clock=SimpleNamespace(now=lambda: now))
+    store, clock = SimpleNamespace(workers=lambda: workers), SimpleNamespace(now=lambda: now)
+    scheduler = SimpleNamespace(store=store, clock=clock)
     return [each.text for each in Services(cast(Scheduler, scheduler)).worker_warnings(kind)]
 
 

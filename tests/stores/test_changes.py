@@ -16,7 +16,6 @@ from duetime.engine.outcome import Completed, Failed, Returned, Waiting
 from duetime.engine.policy import changes, checkout
 from duetime.engine.policy.changes import Change, Decision, Edit
 from duetime.engine.policy.pauses import NOTHING_FOLLOWS
-from duetime.engine.policy.record import Finished
 from duetime.engine.store import RunQuery
 from duetime.engine.triggers import IntervalTrigger, OnceTrigger, trigger_to_json
 from duetime.stores.base import BaseStore
@@ -368,8 +367,8 @@ def test_hold_gives_a_waiting_run_to_one_holder(store: BaseStore, hand: Hand) ->
 
 
 def finish(store: BaseStore, run: Run, holder: str, now: int, outcome: Any) -> Run:
-    item = Finished(run.id, run.fence, outcome, None, Instant(now))
-    return store.change_run(run.id, Instant(now), lambda c, seen: checkout.finish_held(c, seen, holder, item))
+    hold = checkout.hold_of(run)
+    return store.change_run(run.id, Instant(now), lambda c, seen: checkout.finish(c, seen, holder, outcome, hold))
 
 
 def hold(store: BaseStore, run: RunId, holder: str, now: int, expires: int) -> Run:

@@ -235,5 +235,5 @@ def test_a_callback_that_cannot_be_made_does_not_keep_its_run_from_ending(store:
     (claim,) = hand.claim(T0)
     damaged = HeldRun(claim.run, claim.definition._replace(policy=broken), the(store, claim.run.schedule).progress)
     item = Finished(claim.run.id, claim.run.fence, Completed(), T0, T0)
-    settlement = plan_settlement({claim.run.id: damaged}, [item], hand.id, T0, None)  # type: ignore[arg-type]
-    assert settlement.answers == [Receipt.RECORDED] and settlement.writes.follow_ups == []
+    writes, answers = plan_settlement({claim.run.id: damaged}, [item], hand.id, T0, None)  # type: ignore[arg-type]
+    assert answers == [Receipt.RECORDED] and writes.follow_ups == []

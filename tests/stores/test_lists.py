@@ -14,10 +14,12 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import RunId, Schedule, ScheduleId
 from duetime.engine.outcome import Failed, Retry
 from duetime.engine.policy import changes
-from duetime.engine.queries import Queries
+from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import EVERY_ONE, RunQuery, ScheduleQuery
 from duetime.engine.store_interfaces import BOUNDS, tally_of
 from duetime.engine.triggers import IntervalTrigger
+from duetime.service.operations.upcoming import coming as what_comes_next
+from duetime.service.services import Call, Services
 from duetime.stores import search
 from duetime.stores.base import BaseStore
 from duetime.stores.sqlite.store import SqliteStore
@@ -151,11 +153,11 @@ def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
 
 def coming(store: BaseStore, owner: str | None, until: int | None = None, limit: int = 10) -> list[int]:
     """As faces ask for it: None for all owners."""
-    reading = Queries(store, {}, SettableClock(T0), "UTC")
+    call = Call(Services(Scheduler(store, {}, SettableClock(T0))), Caller("op", operator=True), "UTC")
     end = None if until is None else Instant(until)
-    found = reading.coming(Caller("op", operator=True), end, limit, owner)
+    found = what_comes_next(call, limit, end, owner=owner)
     if owner is not None:
-        assert found == reading.coming(Caller(owner), end, limit)
+        assert found == what_comes_next(call._replace(caller=Caller(owner)), limit, end)
     return [each.definition.id for each in found]
 
 
@@ -248,8 +250,8 @@ def test_ids_by_which_people_call_them(store: BaseStore, hand: Hand) -> None:
     store.change(gone, T0, changes.delete)
     assert store.public_ids([kept, gone, kept]) == {kept: f"job_{kept}", gone: f"job_{gone}"}
     assert store.public_ids([]) == {}
-    assert store.undeleted([kept, gone, kept, ScheduleId(999)]) == {kept}
-    assert store.undeleted([]) == set()
+    assert store.public_ids([kept, gone, kept, ScheduleId(999)], deleted=False) == {kept: f"job_{kept}"}
+    assert store.public_ids([], deleted=False) == {}
 
 
 def test_the_schema_is_the_one_that_this_code_knows(store: BaseStore) -> None:

@@ -13,10 +13,10 @@ import pytest
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, Instant
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
-from duetime.engine.model import RunStatus
+from duetime.engine.model import Cap, RunStatus, Used
 from duetime.engine.outcome import Failed, Waiting
 from duetime.engine.policy import changes
-from duetime.engine.store import RunQuery
+from duetime.engine.store import ClaimRequest, RunQuery
 from duetime.engine.worker.worker import Worker, WorkerOptions
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.registry import Registry
@@ -158,6 +158,21 @@ def test_more_columns_than_this_code_knows_do_no_harm(store: BaseStore, hand: Ha
     assert len(runs_of(store, schedule)) == 1
     assert len(store.attempts(runs_of(store, schedule)[0].id)) == 1
     assert len(store.workers()) == 1
+
+
+def test_neither_do_they_in_tables_of_incidents_and_of_what_owners_use(store: BaseStore, hand: Hand) -> None:
+    for table in ("incidents", "usage", "spent", "stored_bytes"):
+        write(store, f"ALTER TABLE {table} ADD COLUMN novelty text")
+    create(store, every(MINUTE))
+    wants = [ClaimRequest("job", 1, Instant(T0 + MINUTE))]
+    [claim] = store.record_and_claim(hand.id, Instant(T0 + MINUTE), [], wants, budget=10).claims
+    hand.record([claim], T0 + MINUTE, Failed("no"))
+    [incident] = store.incidents("ada", 10)
+    assert (incident.name, incident.kind, incident.run) == ("water the plants", "job", claim.run.id)
+    assert store.tell_incidents(Instant(T0 + MINUTE)) == 1
+    store.spend("ada", T0, [Cap("all", "all prompts", Used(runs=5))], Used(runs=1))
+    assert store.spent("ada", T0) == [(T0, "all", Used(runs=1))]
+    store.add_bytes("ada", 1, 10_000, T0)
 
 
 def test_prune_deletes_old_runs_in_batches(store: BaseStore, hand: Hand) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ from duetime.engine.outcome import Completed
 from duetime.engine.policy import changes
 from duetime.engine.policy.record import Receipt
 from duetime.engine.store import RunQuery, ScheduleQuery
+from duetime.stores.postgres.connections import Address
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.postgres.transaction import SQL
 from duetime.stores.run_search import run_count
@@ -337,6 +339,36 @@ def test_of_several_servers_the_one_that_accepts_writes_is_used(private_postgres
         create(several, once())
     one.close()
     several.close()
+
+
+def test_the_server_that_was_used_last_comes_first_without_a_look_at_the_others(
+    private_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The DNS may take 10 seconds to refuse the name of a server that was removed."""
+    looked_up, look_up = list[str](), socket.getaddrinfo
+
+    def slow(host: str, *more: Any, **named: Any) -> Any:
+        looked_up.append(host)
+        return look_up(host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    place = private_postgres.url.partition("host=")[2]
+    address = Address(f"postgresql://postgres@/postgres?host=removed.invalid,{place}")
+    first, second = address.connect({}), address.connect({})
+    assert looked_up == ["removed.invalid"]
+    private_postgres.stop()
+    with pytest.raises(StoreUnavailable):
+        address.connect({})
+    assert looked_up == ["removed.invalid"] * 2, "all are tried after a failure"
+    private_postgres.start()
+    third = address.connect({})
+    private_postgres.signal(signal.SIGSTOP)
+    try:
+        assert not address.answers(third) and address._last is None, "a server that hangs is not tried twice"
+    finally:
+        private_postgres.signal(signal.SIGCONT)
+    for each in (first, second, third):
+        each.close()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from duetime.engine.store import RunQuery
 from duetime.stores.base import BaseStore
 from duetime.stores.records import _PERIOD, _TIMINGS
 from duetime.stores.run_search import run_page
-from duetime.stores.sqlite.store import MEMORY, SqliteStore
+from duetime.stores.sqlite.store import MEMORY, SQL, SqliteStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import DONE, Hand, create_one, the, the_run
 
@@ -87,6 +87,16 @@ def test_the_history_of_one_schedule_is_read_by_its_own_index() -> None:
     for statement, values in statements:
         plan = "; ".join(row[3] for row in store._rows(f"EXPLAIN QUERY PLAN {statement}", values))
         assert "USING INDEX runs_once (schedule=?" in plan, plan
+    store.close()
+
+
+def test_neighbours_are_read_without_their_rows() -> None:
+    """Each may hold a long result, and a page about a run only links to them."""
+    store = SqliteStore(MEMORY)
+    store.migrate()
+    for name in ("run_before", "run_after"):
+        plan = "; ".join(row[3] for row in store._rows(f"EXPLAIN QUERY PLAN {SQL[name]}", [1, T0, 1]))
+        assert "USING COVERING INDEX runs_once (schedule=?" in plan, plan
     store.close()
 
 

@@ -238,12 +238,12 @@ class Machine(RuleBasedStateMachine):
         )
 
     def finish(self, run: Run, outcome: Outcome) -> None:
-        item = Finished(run.id, run.fence, outcome, None, Instant(self.now))
+        hold = checkout.hold_of(run)
         attempt(
             self.store.change_run,
             run.id,
             Instant(self.now),
-            lambda change, seen: checkout.finish_held(change, seen, "ann", item),
+            lambda change, seen: checkout.finish(change, seen, "ann", outcome, hold),
         )
 
     @rule()

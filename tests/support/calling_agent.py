@@ -14,7 +14,8 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-PATIENCE = 20.0
+PATIENCE = 60.0
+"""Seconds for an answer, of which the first one comes when the server has started: late on a busy machine."""
 
 
 async def over_http(server: dict[str, Any]) -> dict[str, Any]:

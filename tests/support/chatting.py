@@ -14,7 +14,8 @@ from pathlib import Path
 from duetime.kinds.prompts.agents.models import EXAMPLE
 from tests.support.cli import Answer, environment
 
-PATIENCE = 45.0
+PATIENCE = 90.0
+"""Seconds to wait for output: on a busy machine, the libraries of the models alone take half a minute to load."""
 
 
 def _environment(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
@@ -33,7 +34,7 @@ def chat(folder: Path, *arguments: str, env: Mapping[str, str], said: str = "") 
         input=said,
         capture_output=True,
         text=True,
-        timeout=PATIENCE * 2,
+        timeout=PATIENCE,
         check=False,
     )
     return Answer(done.returncode, done.stdout, done.stderr)

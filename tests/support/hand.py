@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from duetime.engine.clock import Instant
+from duetime.engine.kind import Caller
 from duetime.engine.model import Run, RunId, Schedule, ScheduleId
 from duetime.engine.outcome import Completed, Outcome
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.record import Finished, Receipt
 from duetime.engine.policy.rows import Draft
+from duetime.engine.queries import Queries
 from duetime.engine.store import ClaimRequest, RunQuery
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0
@@ -59,6 +61,13 @@ def the_run(store: BaseStore, run: RunId) -> Run:
     found = store.run(run)
     assert found is not None
     return found
+
+
+def history_of(scheduler: Queries, caller: Caller, id: str) -> list[Run]:
+    """Return the runs of a schedule that a caller sees, the latest first."""
+    schedule = scheduler.find(caller, id, deleted=True)
+    assert schedule is not None
+    return scheduler.runs(caller, RunQuery(schedule=schedule.definition.id)).items
 
 
 def runs_of(store: BaseStore, schedule: ScheduleId) -> list[Run]:

@@ -454,11 +454,11 @@ class CommandLine(Interface):
         return {each["key"] for each in self._call("attention", "list", "--json").document["attention"]}
 
     def resolve_incident(self, kind: str, key: str) -> None:
-        assert self._call("attention", "resolve", key).out == "Resolved 1.\n"
+        assert self._call("attention", "resolve", key).out == "Resolved 1 row.\n"
 
     def reopen_incident(self, kind: str, key: str) -> None:
         assert f"attention reopen {key}" in self._call("attention", "list", "--resolved").out.replace("\n", " ")
-        assert self._call("attention", "reopen", key).out == "Reopened 1.\n"
+        assert self._call("attention", "reopen", key).out == "Reopened 1 row.\n"
 
     def history(self, kind: str, id: str) -> set[int]:
         return {each["run_id"] for each in self._run(kind, "history", id, "--json").document["runs"]}

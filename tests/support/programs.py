@@ -7,15 +7,18 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+from duetime.engine.clock import SystemClock
 from duetime.engine.kind import StopReason
+from duetime.engine.worker.lease import Lease
 from duetime.kinds.prompts.agent import AgentReply, AgentRequest
 from duetime.kinds.prompts.agents.command import CommandAgent
 from duetime.kinds.prompts.agents.gateway_tools import ToolSources
+from duetime.processes.child import StopRequest
 from duetime.processes.supervisor import LIMITS, ProcessLimits
 from duetime.settings import AgentSettings
 from tests.support.waking import agent_request
@@ -56,6 +59,35 @@ def agent(command: list[str], **more: Any) -> CommandAgent:
     return command_agent("test", **{"command": command, "limits": QUICK, **more})
 
 
+def timed_from(begun: Path, woken: CommandAgent) -> CommandAgent:
+    """Let the time of an agent's program begin when the program writes this file: on a busy machine, starting a program
+    may take longer than the whole time of a test's."""
+    ask, waited = woken._stop_request, list[float]()
+
+    def stop_request(request: AgentRequest, passed: float) -> StopRequest | None:
+        if not waited and begun.exists():
+            waited.append(passed)
+        return ask(request, passed - waited[0] if waited else 0.0)
+
+    woken._stop_request = stop_request  # type: ignore[method-assign]
+    return woken
+
+
+class LeaseFrom(Lease):
+    """A lease that its worker renews until a program writes this file, and never again."""
+
+    def __init__(self, begun: Path, seconds: float) -> None:
+        super().__init__(SystemClock(), seconds)
+        self._begun = begun
+
+    @property
+    def left(self) -> float:
+        now = self._clock.boottime()
+        if not self._begun.exists():
+            self.renew(now)
+        return super().left
+
+
 class Background:
     """A run in a thread, as in a worker's pool."""
 
@@ -89,6 +121,16 @@ def processor_time(process: int) -> float:
     """Return the seconds of processor time that a process has used so far, in user and system mode."""
     user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def is_stopped(process: int) -> bool:
+    """Return whether all threads of a process stand still: they do up to 30 ms after SIGSTOP was sent, and one could
+    take a lock meanwhile."""
+    states = set()
+    for stat in Path(f"/proc/{process}/task").glob("*/stat"):
+        with suppress(OSError):  # the thread has ended
+            states.add(stat.read_text().rpartition(")")[2].split()[0])
+    return states <= {"T"}
 
 
 def lives(process: int) -> bool:

@@ -16,9 +16,10 @@ from duetime.engine.clock import SECOND
 from duetime.engine.kind import Caller
 from duetime.engine.outcome import Completed, Outcome, Retry
 from duetime.kinds.requests.kind import RequestKind
-from duetime.kinds.requests.qstash_api.routes import qstash_routes
+from duetime.kinds.requests.qstash_api.routes import routes
 from duetime.kinds.requests.signing_keys import SigningKeys
 from duetime.kinds.requests.wire import KIND, Outgoing
+from duetime.service.services import Call
 from duetime.testing import Simulation
 from tests.support.tokens import SECRET
 
@@ -53,11 +54,14 @@ class QStashHarness:
     def __init__(self, simulation: Simulation, requester: PlayedRequester) -> None:
         self.simulation, self.requester = simulation, requester
         self.owner, self.depth = "ada", 0
-        store, self.clock = simulation.duetime.app.store, simulation.clock
-        self.keys = SigningKeys(lambda: SECRET, store, self.clock)
-        scheduler = simulation.duetime.app.scheduler
-        routes = qstash_routes(scheduler, lambda: Caller(self.owner, operator=True, depth=self.depth), self.keys)
-        self._client = TestClient(Starlette(routes=routes))
+        app, self.clock = simulation.duetime.app, simulation.clock
+        self.keys = SigningKeys(lambda: SECRET, app.store, self.clock)
+        cast(dict[str, Any], app.kinds)[KIND] = RequestKind(requester, self.clock, self.keys)
+
+        def identify() -> Call:
+            return Call(app.services, Caller(self.owner, operator=True, depth=self.depth), "UTC")
+
+        self._client = TestClient(Starlette(routes=routes(app.services, identify)))
 
     @property
     def sent(self) -> list[Outgoing]:
@@ -88,7 +92,4 @@ class QStashHarness:
 @contextmanager
 def counter(url: str = ":memory:") -> Iterator[QStashHarness]:
     with Simulation(START, url=url) as simulation:
-        requester = PlayedRequester()
-        kinds = cast(dict[str, Any], simulation.duetime.app.kinds)
-        kinds[KIND] = RequestKind(requester, simulation.clock)
-        yield QStashHarness(simulation, requester)
+        yield QStashHarness(simulation, PlayedRequester())

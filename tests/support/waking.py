@@ -11,7 +11,7 @@ from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.kind import StopSignal
 from duetime.engine.model import NOTHING
 from duetime.engine.outcome import Outcome
-from duetime.kinds.prompts.agent import Access, AgentReply, AgentRequest
+from duetime.kinds.prompts.agent import Access, AgentReply, AgentRequest, Roster
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.kinds.prompts.runner import Waking
 from duetime.settings.sections import INBOX
@@ -46,7 +46,7 @@ def prompts_for_nobody(default: str = INBOX, inboxes: Sequence[str] = ()) -> Pro
     """Build a prompt kind for settings that name no agent."""
     limits = dict.fromkeys(inboxes, NOTHING)
     waking = Waking({}, SqliteStore(MEMORY), SystemClock(), "UTC", lambda *_: NOWHERE, inboxes=limits)
-    return PromptKind(waking, default)
+    return PromptKind(waking, Roster(default, {}))
 
 
 def over_stdio(folder: Path, *arguments: str) -> Access:

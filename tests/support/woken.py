@@ -34,7 +34,9 @@ from tests.support.model_server import Request, Step, say
 from tests.support.settings import open_to_all, write_trusted
 from tests.support.workers import eventually
 
-PATIENCE = 20.0
+PATIENCE = 60.0
+"""Seconds to wait for what a model or a program is woken for: on a busy machine, the libraries of the models alone take
+the first of them half a minute to load."""
 _FRAMED = re.compile(r"^\[([0-9a-f]{16}) begins\]\n(.*?)\n\[\1 ends\]$", re.MULTILINE | re.DOTALL)
 
 

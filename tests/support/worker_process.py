@@ -75,9 +75,11 @@ def test_tasks(events: Events) -> Registry:
         raise RuntimeError("no water")
 
     @registry.task
-    def die(key: str) -> None:
-        """Kill the process."""
+    def die(key: str, gate: str) -> None:
+        """Kill the process when the gate is open."""
         events.say("begun", key)
+        while not Path(gate).exists():
+            threading.Event().wait(LOOK)
         os.kill(os.getpid(), signal.SIGKILL)
 
     registry.extend(Task(function, name=f"{function.__name__}_gpu", needs="gpu") for function in (mark, hold))

@@ -20,6 +20,7 @@ from duetime.engine.clock import Clock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.engine.scheduler import Scheduler
+from duetime.kinds.jobs.loading import imported_for_a_task
 from duetime.kinds.jobs.registry import Registry
 from duetime.processes.memory import relaxed_collector
 from duetime.service.errors import refuse
@@ -92,6 +93,10 @@ class Base(Blocking):
 
     def start(self) -> Self:
         """Start the worker. Due schedules fire from now on."""
+        if imported_for_a_task:
+            text = "is imported to run one of its tasks in a process of its own, and must not start a worker there; put"
+            how = 'what the program does below `if __name__ == "__main__":`, or its tasks into another module'
+            raise refuse("not_possible", f"{imported_for_a_task[0]} {text} {how}")
         with self._starting:
             if self._engine is None:
                 self._engine = self.app.engine()

@@ -47,7 +47,8 @@ class Creating:
         """Create a job, which runs a registered task.
 
         `task` is the name or the function of a task; `args` and `kwargs` are its arguments, checked against its
-        signature. The options say when it runs: exactly one of `when`, `at`, `delay`, `every`, `cron` and `rrule`.
+        signature. The options say when it runs: exactly one of `when`, `at`, `delay`, `every`, `cron`, `rrule`, `on`
+        and `after`.
         """
         name = self._name_of(task)
         if isinstance(args, str | bytes) or not isinstance(args, Iterable):

@@ -13,15 +13,16 @@ from duetime.api.values import Schedule, find, runs_of, schedule_method, schedul
 from duetime.api.values import wait_for as wait_until
 from duetime.engine import model
 from duetime.engine.errors import Conflict, NotFound
-from duetime.service.answers import Run, ServerStatus, Upcoming, WorkerState
+from duetime.service.answers import EmittedEvent, ServerStatus, Upcoming, WorkerState
 from duetime.service.kind_spec import KEPT_ELSEWHERE
 from duetime.service.operations import upcoming
 from duetime.service.operations.change_many import BulkChange, ChangeMany, change_many, kept_outside
 from duetime.service.operations.declaration import MAX_LIMIT, check_type, read_range
-from duetime.service.operations.emit import EmitEvent, EventEffect, emit, is_over, look_at_runs
+from duetime.service.operations.emit import EmitEvent, emit, is_over, look_at_runs
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
-from duetime.service.operations.status import status, worker_views, workers
+from duetime.service.operations.status import status, workers
 from duetime.service.options import Time
+from duetime.service.warnings import warning_facts
 
 
 class Managing:
@@ -108,18 +109,20 @@ class Overview:
     @method
     @waits
     def emit(
-        self: Opened, event: str, data: Any = None, *, idempotency_key: str | None = None, wait: float = 0
-    ) -> Steps[EventEffect[Run]]:
+        self: Opened, event: str, data: Any = None, *, key: str | None = None, wait: float = 0
+    ) -> Steps[EmittedEvent]:
         """Send an event: every schedule that waits for its name runs, and gets `data`, which is any JSON value.
 
-        It is stored when this returns. An event of the same name with the same `idempotency_key` is sent once. `wait`
-        is how many seconds to wait for the runs that it starts to end; they are in `runs` of the result.
+        It is stored when this returns. An event of the same name with the same `key` is sent once. `wait` is how many
+        seconds to wait for the runs that it starts to end; they are in `runs` of the result.
         """
         call = self._call
-        sent = emit(call, EmitEvent(event=event, data=data, idempotency_key=idempotency_key, wait_seconds=wait))
+        sent = emit(call, EmitEvent(event=event, data=data, idempotency_key=key, wait_seconds=wait))
         if wait and not is_over(sent):
             sent = yield from wait_until(lambda: look_at_runs(call, sent), is_over, wait)
-        return EventEffect(*sent.value[:2], runs_of(call, sent.value.runs), *sent.value[3:])
+        runs = [each.as_dict() for each in runs_of(call, sent.value.runs)]
+        facts = {**sent.value._asdict(), "runs": runs, "notes": list(sent.notes), **warning_facts(sent.warnings)}
+        return EmittedEvent(facts.copy, call.zone)
 
     @method
     def upcoming(
@@ -148,8 +151,7 @@ class Overview:
     @method
     def workers(self: Opened) -> list[WorkerState]:
         """Return the workers of this store and whether each is alive."""
-        rows = workers(self._call).value
-        return [WorkerState(each.copy, self._call.zone) for each in worker_views(self._call, rows)]
+        return [WorkerState(each.copy, self._call.zone) for each in workers(self._call).value]
 
     @method
     def server_status(self: Opened) -> ServerStatus:

@@ -21,9 +21,9 @@ from duetime.kinds.prompts.framing import takes
 from duetime.kinds.prompts.kind import KIND, prompt_of
 from duetime.service.answers import Run
 from duetime.service.operations.create import CreateSchedule, title_of
-from duetime.service.operations.declaration import MAX_LIMIT
+from duetime.service.operations.declaration import MAX_LIMIT, check_type
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
-from duetime.service.operations.take import LEASE, FinishRun, TakeRun, finish_run, return_run, take_run
+from duetime.service.operations.take import LEASE, FinishRun, TakeRun, finish_run, hold_of, return_run, take_run
 from duetime.service.options import Duration
 from duetime.service.pauses import fires_at
 from duetime.service.presenters import author_view, instant_view
@@ -78,7 +78,7 @@ class Prompting:
             "author": author_view(held.definition),
             "due": iso_local(held.run.due, call.zone),
             "expires_at": instant_view(held.run.expires, call.zone),
-            "hold": held.hold,
+            "hold": hold_of(held.run),
         }
         return TakenPrompt(facts.copy, call.zone)
 
@@ -104,7 +104,7 @@ class Prompting:
     @method
     def create_scheduled_task(self: Creator, prompt: str, fire_at: datetime) -> ScheduledTask:
         """Create a prompt that fires once."""
-        _check_text(prompt)
+        check_type("prompt", prompt, str)
         if not isinstance(fire_at, datetime):
             raise InvalidInput(field="fire_at", problem=f"must be a datetime, not {fire_at!r:.80}")
         request = CreateSchedule(KIND, {"prompt": prompt}, {"at": fire_at}, name=title_of(KIND, {"prompt": prompt}))
@@ -133,7 +133,7 @@ class Prompting:
         if fire_at is None and prompt is None:
             raise InvalidInput("provide at least one of 'fire_at' or 'prompt'")
         if prompt is not None:
-            _check_text(prompt)
+            check_type("prompt", prompt, str)
         scheduler, caller = self._call.scheduler, self._call.caller
         while (schedule := scheduler.find(caller, str(id), KIND)) is not None:
             next = read_time_of(self._call, schedule, fire_at, "fire_at")
@@ -154,11 +154,6 @@ class Prompting:
         """
         call = self._call
         return _rows(partial(call.scheduler.cancel_pending, call.caller, str(id), KIND, stop_running=stop_running))
-
-
-def _check_text(prompt: object) -> None:
-    if not isinstance(prompt, str):
-        raise InvalidInput(field="prompt", problem=f"must be a text, not {prompt!r:.80}")
 
 
 def _scheduled_task(schedule: Schedule) -> ScheduledTask:

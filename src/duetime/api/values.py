@@ -28,14 +28,14 @@ from duetime.engine import model
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import NotFound
 from duetime.engine.value_class import dataclass
+from duetime.service import lookup
 from duetime.service.answers import Created, Run
 from duetime.service.errors import refuse
 from duetime.service.operations.change import Cancel, ChangeRequest, Delete, Pause, Restore, Resume, change
 from duetime.service.operations.declaration import Answer, check_type, is_naive, read_range
-from duetime.service.operations.edit import EditedSchedule
 from duetime.service.operations.history import History, ShowRun, history_with_facts, run_views, show_run
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
-from duetime.service.operations.schedules import Show, detail_of, details_of, show
+from duetime.service.operations.schedules import detail_of, details_of
 from duetime.service.operations.waiting import has_ended, waited_for
 from duetime.service.options import Time
 from duetime.service.presenters import schedule_shape
@@ -78,7 +78,9 @@ class ScheduleMethods:
         If a recurring schedule is running, the change applies from its next run on; a one-off that is running cannot be
         edited.
         """
-        return edited_schedule(self._call, edit_schedule(self._call, find(self._call, id), changes))
+        (schedule, limits, running, _), warnings, notes = edit_schedule(self._call, find(self._call, id), changes)
+        facts = warning_facts(warnings)
+        return schedule_of(self._call, schedule, **facts, notes=notes, running=running, limits=limits)
 
     @schedule_method
     def pause(self: Opened, id: Id, *, until: Time | None = None, note: str | None = None) -> Schedule:
@@ -198,8 +200,9 @@ class AsyncSchedule(ScheduleValue, OneScheduleMethods, AsynchronousSchedule):
 
 
 def find(call: Call, id: Id, *, deleted: bool = False) -> model.Schedule:
+    check_type("schedule", id, str, int, model.Schedule)
     try:
-        return show(call, Show(schedule=id, deleted=deleted)).value
+        return lookup.find(call, id, deleted=deleted)
     except NotFound:
         raise refuse("not_found", _missing(id)) from None
 
@@ -232,12 +235,6 @@ def change_schedule(call: Call, request: ChangeRequest) -> Schedule:
     except NotFound:
         raise refuse("not_found", _missing(request.schedule)) from None
     return schedule_of(call, after.schedule, **after.facts())
-
-
-def edited_schedule(call: Call, answer: Answer[EditedSchedule]) -> Schedule:
-    """Return a schedule after an edit, with all of the answer."""
-    (schedule, limits, running, _), warnings, notes = answer
-    return schedule_of(call, schedule, **warning_facts(warnings), notes=notes, running=running, limits=limits)
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from duetime.cli import command_named, is_earlier_name
@@ -68,8 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _call(arguments: list[str]) -> int:
     while True:
         try:
-            directly = _direct_call(arguments)
-            answer: Any = _call_by_typer(arguments) if directly is None else directly()
+            answer = _run(arguments)
         except Exit as end:
             return end.code
         except Exception as error:
@@ -83,18 +81,14 @@ def _call(arguments: list[str]) -> int:
             return answer if isinstance(answer, int) else OK
 
 
-def _direct_call(arguments: Sequence[str]) -> Callable[[], int | None] | None:
-    """Return what runs the command of a line that says all that its declaration asks for; None if Typer has to parse
-    the line."""
+def _run(arguments: list[str]) -> Any:
+    """Run the command of a line. Typer, which is slow to import, parses a line that does not say all that the
+    declaration of its command asks for."""
     commands = command_named(arguments[0]) if arguments and COMPLETION not in os.environ else None
-    if not isinstance(commands, CommandSet) or is_earlier_name(arguments):
-        return None
-    command, line = commands.find(arguments[1:])
-    values = None if command is None else command.read(line)
-    return None if command is None or values is None else partial(command.call, values)
-
-
-def _call_by_typer(arguments: list[str]) -> Any:
+    if isinstance(commands, CommandSet) and not is_earlier_name(arguments):
+        declared, line = commands.find(arguments[1:])
+        if declared is not None and (values := declared.read(line)) is not None:
+            return declared.call(values)
     from duetime.cli.root import command
 
     if COMPLETION in os.environ:

@@ -17,17 +17,6 @@ from duetime.terminal.context import Json
 from duetime.terminal.declarations import CommandSet, argument, single
 from duetime.terminal.typer_ext import MEANT, PlainGroup, Rows, typer_app
 
-
-def _load(name: str) -> Any:
-    """Import a command as Typer's."""
-    commands = command_named(name)
-    if commands is None:
-        return None
-    loaded: Any = get_command(typer_app(commands) if isinstance(commands, CommandSet) else commands)
-    loaded.name = name
-    return loaded
-
-
 EXAMPLES = """\
 duetime init
 duetime notify add "Water the plants" --when "every friday at 9" --topic reminders
@@ -56,7 +45,12 @@ class LazyCommandGroup(Summaries):
     """The top-level commands; each is imported only when it is called."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _load(cmd_name)
+        commands = command_named(cmd_name)
+        if commands is None:
+            return None
+        loaded: Any = get_command(typer_app(commands) if isinstance(commands, CommandSet) else commands)
+        loaded.name = cmd_name
+        return loaded
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command; `duetime run list` and the like are earlier names of `duetime runs list`."""

@@ -27,7 +27,7 @@ from duetime.service.operations.dead_letters import (
 )
 from duetime.service.operations.history import run_views
 from duetime.service.presenters import View, instant_view
-from duetime.service.text import whole_number
+from duetime.service.text import Count, whole_number
 
 DISMISSED: Final = "dismissed"
 GROUPS: Final = 50
@@ -66,8 +66,7 @@ def dead_letters_page(request: PageRequest) -> Response:
         problems=_problems(request, groups[(page - 1) * GROUPS : page * GROUPS]),
         first_page=chosen.address(page=None) if page > 1 else None,
         next_page=chosen.address(page=str(page + 1)) if len(groups) > page * GROUPS else None,
-        number=len(runs),
-        total=f"{len(runs):,}" if len(runs) < MAX_NAMED else f"{MAX_NAMED:,}+",
+        total=Count(len(runs), len(runs) < MAX_NAMED),
         dismissed=dismissed,
         problem_number=len(groups),
         chosen=chosen,
@@ -100,7 +99,7 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
     everything = bool(key or form.get("all"))
     if not (everything or groups or ids):
         return request.redirect("/dead-letters", **back, did="nothing")
-    dealt = Dealt([], [], set())
+    dealt = Dealt([], [])
     if everything or groups:
         dismissed = back.get("show") == DISMISSED
         change = replace(change, groups=[] if form.get("all") else groups, dismissed=dismissed)
@@ -112,5 +111,5 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
     known = set(dealt.done)
     if single := [] if everything else [id for id in ids if id not in known]:
         more = change_dead(request.call, ChangeDeadLetters(action=action, ids=single)).value
-        dealt = Dealt(dealt.done + more.done, dealt.refused + more.refused, dealt.kinds | more.kinds)
+        dealt = Dealt(dealt.done + more.done, dealt.refused + more.refused)
     return chosen.redirect(request, action, dealt)

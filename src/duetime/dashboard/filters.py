@@ -173,23 +173,14 @@ def amount(value: object) -> str:
     return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else compact(value)
 
 
-def late(run: dict[str, Any]) -> str:
-    """Return how late a run started; nothing for less than a second, which is not worth a sentence."""
-    behind = _behind(run)
+def late(behind: int | None) -> str:
+    """Return how late a run began; nothing for less than a second, which is not worth a sentence."""
     return f"{span(behind)} late" if behind is not None and behind >= SECOND else ""
 
 
-def lateness(run: dict[str, Any]) -> str:
-    """Return how late a run started, however little; nothing for a run that was started manually."""
-    behind = _behind(run)
+def lateness(behind: int | None) -> str:
+    """Return how late a run began, however little; nothing for a run that was started manually."""
     return "" if behind is None else span(max(1, behind))
-
-
-def _behind(run: dict[str, Any]) -> int | None:
-    starts = [each["started"] for each in (*run.get("attempts", ()), run) if each["started"] is not None]
-    if not starts or run["cause"] != "trigger" or (run["attempt"] > 1 and not run.get("attempts")):
-        return None
-    return instant_from(starts[0]) - instant_from(run["due"])
 
 
 FILTERS = {

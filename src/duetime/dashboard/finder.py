@@ -13,17 +13,11 @@ from urllib.parse import quote
 from starlette.responses import JSONResponse, Response
 
 from duetime.dashboard.filters import visible
-from duetime.dashboard.request import PageRequest
+from duetime.dashboard.request import PageRequest, at
 from duetime.engine.errors import DuetimeError
+from duetime.service import lookup
 from duetime.service.operations.history import ShowRun, run_views, show_run
-from duetime.service.operations.schedules import (
-    ListSchedules,
-    Show,
-    list_schedules,
-    pages_of_schedules,
-    schedule_views,
-    show,
-)
+from duetime.service.operations.schedules import ListSchedules, list_schedules, pages_of_schedules, schedule_views
 from duetime.service.presenters import View, is_report
 from duetime.service.vocabulary import Schedule, tags_of
 
@@ -75,7 +69,7 @@ def _named(request: PageRequest, text: str, status: str | None = None) -> list[S
 def _by_id(request: PageRequest, text: str) -> list[Schedule]:
     """Return the schedule with this id, short id or number. One with this name is found by its name."""
     with suppress(DuetimeError):
-        schedule = show(request.call, Show(schedule=text)).value
+        schedule = lookup.find(request.call, text)
         return [] if schedule.definition.name.lower() == text.lower() else [schedule]
     return []
 
@@ -115,7 +109,7 @@ def _has_one_mistake(word: str, part: str) -> bool:
 
 def _schedule(view: View, schedule: Schedule, rank: str) -> View:
     detail = f"{schedule.definition.short_id} · {view['kind']} · {view['reads_as']}"
-    return _result(view["name"], detail, f"/schedules/{quote(view['id'], safe='')}", rank)
+    return _result(view["name"], detail, at(view["id"]), rank)
 
 
 def _runs(request: PageRequest, text: str) -> list[View]:

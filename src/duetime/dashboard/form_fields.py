@@ -111,13 +111,10 @@ def about_times(values: Values, error: DuetimeError) -> DuetimeError:
 
 def seconds_of(values: Values, name: str, *, zero: bool = False) -> float:
     """Return a duration in seconds: a number of them, or a text such as 30s, 5m or 2h; with `zero`, also 0s."""
-    text = values[name].strip()
-    try:
+    with suppress(InvalidInput):
         return number_of(values, name)
-    except InvalidInput:
-        pass
     try:
-        return duration(text, name, zero=zero) / SECOND
+        return duration(values[name].strip(), name, zero=zero) / SECOND
     except InvalidInput:
         raise InvalidInput(field=name, problem="must be a duration such as 30s, 5m or 2h") from None
 
@@ -231,11 +228,7 @@ class OptionInput(NamedTuple):
 def option_inputs(usual: View, *, waits: bool, without: tuple[str, ...]) -> list[OptionInput]:
     """Return the inputs of the policy for a kind with these defaults. `waits` says whether its runs may wait for
     somebody, `without` names inputs that the kind shows itself."""
-    return [
-        _option_input(option, usual.get(name))
-        for name, option in _OPTIONS.items()
-        if name not in without and name in policy_inputs(waits)
-    ]
+    return [_option_input(_OPTIONS[name], usual.get(name)) for name in policy_inputs(waits) if name not in without]
 
 
 def _option_input(option: PolicyOption, usual: Any) -> OptionInput:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
-from duetime.dashboard.filters import instant_from
 from duetime.dashboard.lists import PARTICIPLES
-from duetime.dashboard.queries import coming_row, first_steps, occurrences_in, runs
+from duetime.dashboard.queries import first_steps
 from duetime.dashboard.request import Form, PageRequest, at, goal_of
 from duetime.dashboard.timeline.axis import ticks
 from duetime.dashboard.timeline.charts import chart, line
@@ -19,9 +19,10 @@ from duetime.service.errors import refuse
 from duetime.service.operations.attention import ListAttention, MarkRuns, attention, mark_runs
 from duetime.service.operations.dead_letters import count_dead
 from duetime.service.operations.history import History, history, next_attempt, run_views
-from duetime.service.operations.status import DayFigures, day_figures, executors, worker_views, workers
+from duetime.service.operations.overview import Occurrences, occurrences
+from duetime.service.operations.status import DayFigures, day_figures, executors, workers
 from duetime.service.operations.upcoming import coming
-from duetime.service.presenters import View, moment_view
+from duetime.service.presenters import View, moment_view, schedule_shape
 from duetime.service.text import span
 from duetime.service.vocabulary import RunStatus
 from duetime.service.window import Zoom, window
@@ -43,8 +44,7 @@ def home_page(request: PageRequest) -> Response:
     live = [run for run in _live(request) if not _is_untaken(run)]
     under_way = sum(run["status"] in (RunStatus.RUNNING, RunStatus.WAITING) for run in live)
     view = window(HORIZON, request.zone, request.now)
-    seen = occurrences_in(request, view, **AROUND)
-    rows = workers(request.call).value if request.sees_workers else []
+    seen = occurrences(request.call, Occurrences(window=view, now=request.now, **AROUND)).value
     figures = day_figures(request.call)
     return request.render(
         "home.html",
@@ -57,14 +57,10 @@ def home_page(request: PageRequest) -> Response:
         failed=count_dead(request.call),
         figures=figures,
         figures_about=_about(figures, request),
-        success_line=line(figures.success.parts, least=0, most=100),
-        lateness_line=line(figures.lateness.parts, least=0),
-        coming=[
-            coming_row(request, each.progress.next, each)
-            for each in coming(request.call, SOON)
-            if each.progress.next is not None
-        ],
-        latest=by_schedule(runs(request, LOOKED_BACK))[:LATEST],
+        success_line=line(figures.success.parts, most=100),
+        lateness_line=line(figures.lateness.parts),
+        coming=[schedule_shape(each, request.zone, brief=True) for each in coming(request.call, SOON)],
+        latest=latest_by_schedule(request),
         ticks=ticks(view),
         chart=chart(seen.density, HORIZON_HEIGHT, request.now),
         zoom_at=lambda bar: bar.start // SECOND - 10 * 60,
@@ -72,7 +68,7 @@ def home_page(request: PageRequest) -> Response:
         more_coming=seen.more_schedules,
         about=seen.density.about,
         here=view.place(request.now),
-        workers=worker_views(request.reader, rows[:WORKERS]),
+        workers=workers(request.reader, WORKERS).value if request.sees_workers else [],
         executors=executors(request.call) if request.sees_workers else [],
     )
 
@@ -177,17 +173,12 @@ def resolve(request: PageRequest, form: Form) -> Response:
     return request.redirect(goal_of(form, "/"), did=PARTICIPLES[action], **undo, notes=notes)
 
 
-def time_of(run: View) -> str:
-    """Return the instant that lists show for a run and by which they sort it."""
-    return str(run["finished"] or run["started"] or run["due"])
-
-
-def by_schedule(views: list[View]) -> list[tuple[View, int]]:
+def latest_by_schedule(request: PageRequest) -> list[tuple[View, int]]:
     """Return the latest run of each schedule and status, with the number of similar ones; latest first."""
-    latest: dict[tuple[object, str], View] = {}
-    numbers: dict[tuple[object, str], int] = {}
-    for run in sorted(views, key=lambda run: (instant_from(time_of(run)), run["run_id"]), reverse=True):
-        alike = (run["schedule"] or run["name"], run["status"])
-        latest.setdefault(alike, run)
-        numbers[alike] = numbers.get(alike, 0) + 1
-    return [(run, numbers[alike] - 1) for alike, run in latest.items()]
+    recent = history(request.reader, History(limit=LOOKED_BACK, count_to=0)).value.items
+    runs = sorted(recent, key=lambda run: (run.finished or run.started or run.due, run.id), reverse=True)
+    numbers = Counter((run.schedule, run.status) for run in runs)
+    latest = {(run.schedule, run.status): run for run in reversed(runs)}
+    rows = [latest[each] for each in numbers][:LATEST]
+    views = run_views(request.reader, rows, brief=True)
+    return [(view, numbers[run.schedule, run.status] - 1) for view, run in zip(views, rows, strict=True)]

@@ -98,7 +98,9 @@ class KindForm:
     def payload(self, kind: str, values: Values, stored: Mapping[str, Any]) -> dict[str, Any]:
         """Return the stored payload with the values of the form; parts that the form does not show are kept."""
         fields = masked_payload(kind, dict(stored)) | self.read(values)
-        return restored(kind, {name: value for name, value in fields.items() if value is not None}, stored)
+        fields = {name: value for name, value in fields.items() if value is not None}
+        payload: dict[str, Any] = unmasked_payload(kind, fields, dict(stored))
+        return payload
 
     def values(self, kind: str, stored: Mapping[str, Any]) -> Values:
         return self.show(masked_payload(kind, dict(stored)))
@@ -248,9 +250,3 @@ def json_of(values: Values, name: str, type_: type[Any] | None = None) -> Any:
     if type_ is not None and not isinstance(value, type_):
         raise InvalidInput(field=name, problem=f"must be JSON such as {example}")
     return value
-
-
-def restored(kind: str, payload: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace masked values with the stored ones."""
-    whole: dict[str, Any] = unmasked_payload(kind, dict(payload), dict(stored))
-    return whole

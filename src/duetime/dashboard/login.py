@@ -86,7 +86,7 @@ class SignIn:
 
 def sign_out(request: PageRequest, _form: Form) -> Response:
     """Revoke the session and delete its cookie."""
-    if request.browsers.sessions is not None and request.session is not None:
+    if request.browsers.sessions is not None and request.session:
         request.browsers.sessions.end(request.session)
     answer = _go("/login")
     answer.delete_cookie(cookie_name(Headers(scope=request.http.scope)), httponly=True, samesite="strict")

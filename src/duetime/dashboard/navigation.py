@@ -23,10 +23,6 @@ class NavigationItem(NamedTuple):
     grave: bool = False
     badge: str = ""
 
-    @property
-    def badge_title(self) -> str:
-        return f"{self.badge} {self.counted}".strip()
-
 
 BEFORE_KINDS: Final = (
     NavigationItem("/", "Now", "now", "n"),

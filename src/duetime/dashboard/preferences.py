@@ -39,10 +39,10 @@ def zone_in(cookies: dict[str, str], name: str) -> str | None:
         return None
 
 
-def zone_choices(server: str) -> list[tuple[str, str]]:
+def zone_choices(server: str, chosen: str | None) -> list[tuple[str, str]]:
     """Return the zones that the menu offers; the page of preferences offers all."""
-    named = dict.fromkeys([server, "UTC"])
-    return [("", "Browser's zone"), *((name, name) for name in named)]
+    names = dict.fromkeys(name for name in (server, "UTC", chosen) if name is not None)
+    return [("", "Browser's zone"), *((name, name) for name in names)]
 
 
 def all_zones() -> list[str]:

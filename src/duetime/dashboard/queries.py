@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from duetime.dashboard.kind_forms import may_create
 from duetime.dashboard.request import PageRequest
-from duetime.engine.clock import Instant
 from duetime.service.client_configs import CLIENTS, Reach
-from duetime.service.density import Density
 from duetime.service.errors import refuse
-from duetime.service.operations.history import History, history, run_views
-from duetime.service.operations.overview import Occurrences, occurrences
 from duetime.service.operations.schedules import ListSchedules, find_exact, list_schedules
-from duetime.service.presenters import View, coming_shape, trigger_shape
 from duetime.service.vocabulary import Schedule
-from duetime.service.window import Window
 from duetime.settings.sections import INBOX
 
 
@@ -25,35 +19,6 @@ def schedule_at(request: PageRequest, *, deleted: bool = False) -> Schedule:
     if schedule is None:
         raise refuse("not_found", f"There is no such schedule{'.' if deleted else '; it may have been deleted.'}")
     return schedule
-
-
-def runs(request: PageRequest, limit: int) -> list[View]:
-    """Return views of the latest runs, without counting the total."""
-    return run_views(request.reader, history(request.reader, History(limit=limit, count_to=0)).value.items, brief=True)
-
-
-def coming_row(request: PageRequest, instant: Instant, schedule: Schedule) -> View:
-    row = coming_shape(instant, schedule, request.zone)
-    trigger = trigger_shape(schedule.definition.trigger)
-    return row | {"owner": schedule.definition.owner, "timezone": trigger.get("timezone")}
-
-
-class WindowDensity(NamedTuple):
-    """The occurrences in a window, and what was left out."""
-
-    density: Density
-    more_schedules: bool
-    past_from: Instant | None
-
-
-def occurrences_in(request: PageRequest, window: Window, **selected: Any) -> WindowDensity:
-    """Count the occurrences in a window. `selected` are further fields of `Occurrences`: filters and limits."""
-    past_only = window.ends_with(request.now)
-    period = Occurrences(start=window.start, end=window.end, past_only=past_only, **selected)
-    result, density = occurrences(request.call, period).value, Density(window)
-    density.add_coming(result.coming, request.now)
-    density.add_past(result.runs, result.public_ids)
-    return WindowDensity(density, result.more_coming, result.runs_from)
 
 
 # First steps that a page offers to somebody who has no schedule yet.

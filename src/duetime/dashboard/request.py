@@ -89,10 +89,9 @@ class PageRequest:
         return self.call._replace(zone=self.zone)
 
     @property
-    def session(self) -> str | None:
-        """The session id; None if a program authenticated with a token."""
-        session: str | None = self.http.scope.get(SESSION)
-        return session
+    def session(self) -> str:
+        """The session id; empty if a program authenticated with a token."""
+        return str(self.http.scope.get(SESSION, ""))
 
     def parameter(self, name: str) -> str:
         """Return a query parameter, cleaned so that any store can search for it; empty if absent."""
@@ -108,7 +107,7 @@ class PageRequest:
             "zone": self.zone,
             "typed_zone": self.call.zone,
             "zone_choice": self.zone_choice,
-            "zone_choices": self._zone_choices(),
+            "zone_choices": preferences.zone_choices(self.call.zone, self.zone_choice),
             "path": self.http.url.path,
             "here_again": self.here_again,
             "navigation": with_counts(self.navigation, self.call if store_answers else None),
@@ -120,8 +119,8 @@ class PageRequest:
             "sees_workers": self.sees_workers,
             "owner": self.caller.owner,
             "signed_in": self.browsers.sessions is not None,
-            "proof": self.browsers.proofs.of(self.session or ""),
-            "notice": self._with_undo(notice_of(self.http, self.session or "")),
+            "proof": self.browsers.proofs.of(self.session),
+            "notice": self._with_undo(notice_of(self.http, self.session)),
             "alarms": [each.text for each in self.call.services.worker_warnings()] if alarms is None else alarms,
         }
         return render(self.http.scope, template, status, **{**shared, **values})
@@ -138,28 +137,23 @@ class PageRequest:
         query = urlencode([pair for pair in self.http.query_params.multi_items() if pair[0] not in ONCE])
         return page_address(self.http.url.path, query)
 
-    def _zone_choices(self) -> list[tuple[str, str]]:
-        choices = preferences.zone_choices(self.call.zone)
-        chosen = self.zone_choice
-        return choices if chosen is None or chosen in dict(choices) else [*choices, (chosen, chosen)]
-
     def _with_undo(self, notice: Notice | None) -> Notice | None:
         """Return a notice about the last change, with what reverses that change if it can still be reversed."""
         key = self.http.query_params.get("undo", "")
-        reversal = UNDO.find(self.session or "", key)
+        reversal = UNDO.find(self.session, key)
         return notice if notice is None or reversal is None or reversal.until <= self.now else notice._replace(undo=key)
 
     def offer_undo(self, *changes: tuple[str, ReverseChange | None]) -> dict[str, str]:
         """Return the parameter for `redirect` that lets the viewer undo a change of schedules or runs, if it can be:
         each one's id with what reverses its change."""
         reversal = reversal_of(changes, self.now)
-        return {} if reversal is None else {"undo": UNDO.keep(self.session or "", reversal)}
+        return {} if reversal is None else {"undo": UNDO.keep(self.session, reversal)}
 
     def outcome(self, done: str, number: int, failed: int, reasons: Sequence[str]) -> dict[str, str]:
         """Return the parameters for `redirect` that describe a change of many, with why some of them were refused."""
         parameters = {"did": done, "number": str(number)}
         if failed:
-            parameters |= {"failed": str(failed), "reasons": SENTENCES.keep(self.session or "", reasons)}
+            parameters |= {"failed": str(failed), "reasons": SENTENCES.keep(self.session, reasons)}
         return parameters
 
     def redirect(
@@ -169,7 +163,7 @@ class PageRequest:
         is that of a schedule, the warnings."""
         for name, sentences in (("notes", notes), ("warnings", warnings)):
             if sentences:
-                parameters[name] = SENTENCES.keep(self.session or "", sentences)
+                parameters[name] = SENTENCES.keep(self.session, sentences)
         joint = "&" if "?" in path else "?"
         query = f"{joint}{urlencode(parameters)}" if parameters else ""
         return RedirectResponse(path + query, 303, {"Cache-Control": "no-store"})
@@ -248,7 +242,7 @@ def change(action: Act, read: Callable[[], Form | None], request: PageRequest) -
     form = read()
     if form is None:
         raise refuse("not_json", "a form was expected here")
-    if request.session is None or not request.browsers.proofs.fits(request.session, form.get(CSRF_FIELD)):
+    if not request.session or not request.browsers.proofs.fits(request.session, form.get(CSRF_FIELD)):
         raise refuse("foreign", "this form is out of date or came from another site; go back, reload and try again")
     return action(request, form)
 
@@ -277,6 +271,6 @@ def respond(view: Show, request: PageRequest) -> Response:
         return request.render("refusal.html", status, code=status, message=error.message)
 
 
-def at(public_id: str, *more: str) -> str:
+def at(public_id: str) -> str:
     """Return the path of a schedule's page."""
-    return "/".join(["/schedules", quote(public_id, safe=""), *more])
+    return f"/schedules/{quote(public_id, safe='')}"

@@ -20,7 +20,7 @@ from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.service.errors import error_class, refuse
 from duetime.service.masking import masking_of
 from duetime.service.operations.change import ACTIONS, REQUESTS, Pause, change, describe_end, followers
-from duetime.service.operations.history import History, earlier_attempts, history, run_views
+from duetime.service.operations.history import History, earlier_attempts, history, lateness, run_views
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
 from duetime.service.operations.schedules import NextTimes, next_times, schedule_views
 from duetime.service.pauses import falls_into_pause
@@ -51,7 +51,7 @@ def schedule_page(request: PageRequest) -> Response:
     (_, instants), warnings, _ = next_times(request.call, NextTimes(schedule=schedule, count=NEXT))
     if request.parameter("did") == "created":
         warnings = [*warnings, *request.call.services.pause_warnings(schedule.definition)]
-    texts = SENTENCES.find(request.session or "", request.parameter("warnings")) or ()
+    texts = SENTENCES.find(request.session, request.parameter("warnings")) or ()
     runs = run_rows(request, page.items)
     stats = schedule_stats(request.reader, schedule)
     over, is_once = state in OVER, shape["trigger"]["type"] == "once"
@@ -104,10 +104,12 @@ def _policy(schedule: Schedule, usual: View) -> list[PolicyFact]:
 
 
 def run_rows(request: PageRequest, runs: list[Run]) -> list[View]:
-    """Return views of runs with a text about their result, and with their earlier attempts."""
+    """Return views of runs with a text about their result, their earlier attempts and how late they began."""
     shapes = run_views(request.reader, runs)
     for run, shape in zip(runs, shapes, strict=True):
-        shape["attempts"] = [attempt_view(each, request.zone) for each in earlier_attempts(request.call, run)]
+        attempts = earlier_attempts(request.call, run)
+        shape["attempts"] = [attempt_view(each, request.zone) for each in attempts]
+        shape["late"] = lateness(run, attempts)
         shape["result_text"] = result_text(run.kind, shape["result"])
     return shapes
 

@@ -16,7 +16,7 @@ from duetime.security.tokens import Tokens
 from duetime.service.client_configs import CLIENTS, Reach
 from duetime.service.errors import refuse
 from duetime.service.operations.create import CreateSchedule, create
-from duetime.service.operations.status import limit_text, status, worker_views, workers
+from duetime.service.operations.status import limit_text, status, workers
 from duetime.service.presenters import View
 from duetime.service.tokens import grant_view
 from duetime.service.when import duration
@@ -38,14 +38,13 @@ def settings_page(
 ) -> Response:
     """Render the page; with the id of a token, it asks whether to revoke that."""
     health = status(request.reader).value
-    rows = workers(request.call).value if request.sees_workers else []
     page = request.render(
         "settings.html",
         200 if problem is None else 422,
         health=health,
         limits=[limit_text(name, value) for name, value in health["limits"].items()],
         targets=_targets(request),
-        worker_rows=worker_views(request.reader, rows[:WORKERS]),
+        worker_rows=workers(request.reader, WORKERS).value if request.sees_workers else [],
         tokens=_token_rows(request),
         revoking=revoking,
         may_issue=_may_issue(request),

@@ -42,7 +42,7 @@ def save_preferences(request: PageRequest, form: Form) -> Response:
 def undo(request: PageRequest, form: Form) -> Response:
     """Reverse a change, once."""
     goal = own_page(form.get("to"))
-    reversal = UNDO.take(request.session or "", form.get("undo"))
+    reversal = UNDO.take(request.session, form.get("undo"))
     if reversal is None or reversal.until <= request.now:
         return request.redirect(goal, did="not_undone")
     results = [_reverse(request, change, ids) for change, ids in reversal.changes.items()]

@@ -95,21 +95,16 @@ class StoreClock:
     """
 
     def __init__(self, base: Clock) -> None:
-        self._base = base
+        self.base = base
         self._sample: TimeSample | None = None
         self.now: Callable[[], Instant] = base.now  # bound directly: every run reads them several times
         self.monotonic = base.monotonic
         self.boottime = base.boottime
 
-    @property
-    def is_system(self) -> bool:
-        """True for the system clock; a settable clock neither follows the store's clock nor is limited by it."""
-        return isinstance(self._base, SystemClock)
-
     def _estimate(self) -> Instant:
         sample = self._sample  # read once, because another thread replaces it
         if sample is None:
-            return self._base.now()
+            return self.base.now()
         # Like `TimeSample.earliest`, without its calls, because every run comes here twice.
         _, theirs, answered = sample
         seconds = self.boottime() - answered
@@ -117,11 +112,11 @@ class StoreClock:
 
     def follow(self, read: Callable[[], Instant | None]) -> None:
         """Sample the store's clock, and keep the sample unless the current one is more precise."""
-        if not self.is_system:
-            return
-        sent = self._base.boottime()
+        if not is_real(self.base):
+            return  # a settable clock neither follows the store's clock nor is limited by it
+        sent = self.base.boottime()
         theirs = read()
-        answered = self._base.boottime()
+        answered = self.base.boottime()
         if theirs is None:
             return
         fresh, best = TimeSample(sent, theirs, answered), self._sample
@@ -132,4 +127,4 @@ class StoreClock:
 
 def is_real(clock: Clock) -> bool:
     """Return whether a clock shows real time, as opposed to the time that a test or a simulation sets."""
-    return clock.is_system if isinstance(clock, StoreClock) else isinstance(clock, SystemClock)
+    return is_real(clock.base) if isinstance(clock, StoreClock) else isinstance(clock, SystemClock)

@@ -48,12 +48,17 @@ def encode_whole(value: Any) -> str:
         return _encoder.encode(_describe(value))
 
 
+def parse_json(text: str | bytes, otherwise: Any = None) -> Any:
+    """Return the value of a JSON text, or `otherwise` if it cannot be parsed."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return otherwise
+
+
 def json_object(text: str | bytes) -> dict[str, Any] | None:
     """Return the JSON object in a text; None if the text contains anything else or cannot be parsed."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    value = parse_json(text)
     return value if isinstance(value, dict) else None
 
 

@@ -42,31 +42,27 @@ _creating = threading.Lock()
 class StopSignal:
     """An event that is allocated only when something waits for it, because most runs end before that."""
 
-    __slots__ = ("_event", "_reason")
+    __slots__ = ("_event", "reason")
 
     def __init__(self) -> None:
-        self._reason: StopReason | None = None
+        self.reason: StopReason | None = None
+        """The reason to stop; the first one given stays."""
         self._event: threading.Event | None = None
 
-    @property
-    def reason(self) -> StopReason | None:
-        """The reason to stop; the first one given stays."""
-        return self._reason
-
     def is_set(self) -> bool:
-        return self._reason is not None
+        return self.reason is not None
 
     def set(self, reason: StopReason) -> None:
         with _creating:
-            if self._reason is None:
-                self._reason = reason
+            if self.reason is None:
+                self.reason = reason
             if self._event is not None:
                 self._event.set()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Return True as soon as the run should stop, False if the timeout passes first."""
         with _creating:
-            if self._reason is not None:
+            if self.reason is not None:
                 return True
             if self._event is None:
                 self._event = threading.Event()

@@ -10,25 +10,24 @@ from duetime.engine.clock import NEVER, Clock, Instant
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput, NotFound
 from duetime.engine.kind import Caller, Kind
+from duetime.engine.limits import Limits
 from duetime.engine.model import (
     FOLLOWED,
-    Attempt,
     Cause,
     Definition,
     Run,
     RunId,
-    RunStatus,
     Schedule,
     ScheduleId,
     ScheduleState,
-    WorkerRow,
 )
 from duetime.engine.policy.incidents import IncidentRow
 from duetime.engine.redaction import masked, redacted_result
 from duetime.engine.scopes import WRITE, Scopes, check, of_group
-from duetime.engine.store import COUNTED, PAGE_BYTES, Page, RunInput, RunQuery, ScheduleQuery, Store
+from duetime.engine.store import PAGE_BYTES, Page, RunInput, RunQuery, ScheduleQuery, Store
 from duetime.engine.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
 from duetime.engine.triggers.step_budget import CREATION_STEPS, TooManySteps, budgeted, step_budget
+from duetime.engine.validation import Drafter
 from duetime.engine.value_class import NamedTuple, pattern
 
 Q = TypeVar("Q", ScheduleQuery, RunQuery)
@@ -61,8 +60,11 @@ class RulePreview(NamedTuple):
 
 
 class Queries:
-    def __init__(self, store: Store, kinds: Mapping[str, Kind], clock: Clock, zone: str) -> None:
+    def __init__(
+        self, store: Store, kinds: Mapping[str, Kind], clock: Clock, zone: str = "UTC", limits: Limits | None = None
+    ) -> None:
         self.store, self.kinds, self.clock, self.zone = store, kinds, clock, zone
+        self.drafter = Drafter(kinds, zone, limits or Limits())
 
     def find(
         self, caller: Caller, public_id: str, kind: str | None = None, *, deleted: bool = False
@@ -115,35 +117,6 @@ class Queries:
     def search(self, caller: Caller, query: ScheduleQuery) -> Page[Schedule]:
         return self.store.search(seen_by(caller, query, PAGE_BYTES))
 
-    def coming(
-        self,
-        caller: Caller,
-        until: Instant | None,
-        limit: int,
-        owner: str | None = None,
-        *,
-        kind: str | None = None,
-        text: str | None = None,
-    ) -> list[Schedule]:
-        """Return what starts next, in the order of the instants that people see: jitter may delay a start beyond a
-        later one. An operator sees all owners, or one of them. `text` is a part of the name."""
-        query = ScheduleQuery(
-            owner=owner,
-            kind=kind,
-            text=text,
-            firing=True,
-            due_to=until,
-            limit=limit,
-            count_to=0,
-            most_bytes=8 * PAGE_BYTES,
-        )
-        page = self.store.search(seen_by(caller, query))
-        return sorted(page.items, key=lambda each: (each.progress.next or 0, each.definition.id))
-
-    def marks(self, caller: Caller, kind: str, subject: str) -> object:
-        """Return a value that differs after every change to the caller's schedules of a subject; cheap to compute."""
-        return self.store.marks(caller.owner, kind, subject)
-
     def runs(self, caller: Caller, query: RunQuery) -> Page[Run]:
         page = self.store.runs(seen_by(caller, query, PAGE_BYTES))
         return page._replace(items=[self._as_seen(caller, run) for run in page.items]) if caller.depth else page
@@ -176,37 +149,11 @@ class Queries:
             return run
         return run._replace(result=redacted_result(run.result, schedule.definition.payload))
 
-    def history(
-        self, caller: Caller, public_id: str, *, limit: int = 20, cursor: str | None = None, count_to: int = COUNTED
-    ) -> Page[Run]:
-        """Return a schedule's runs. They stay with their owner, so they can still be read after a delete."""
-        number = self.number_of(caller, public_id)
-        if number is None:
-            raise no_schedule()
-        return self.runs(caller, RunQuery(schedule=number, limit=limit, cursor=cursor, count_to=count_to))
-
-    def number_of(self, caller: Caller, public_id: str) -> ScheduleId | None:
-        """Return the internal id of a schedule, even if it was deleted; None if it is another owner's."""
-        schedule = self.find(caller, public_id, deleted=True)
-        return None if schedule is None else schedule.definition.id
-
     def run(self, caller: Caller, run_id: int) -> Run | None:
         run = self.store.run(RunId(run_id)) if 0 < run_id < 2**63 else None
         if run is None or not caller.sees(run.owner, run.kind):
             return None
         return self._as_seen(caller, run) if caller.depth else run
-
-    def attempts(self, caller: Caller, run_id: int) -> list[Attempt]:
-        return [] if self.run(caller, run_id) is None else self.store.attempts(RunId(run_id))
-
-    def earlier_attempts(self, run: Run) -> list[Attempt]:
-        """Return the attempts besides the latest one, which a run's own row describes once it has started."""
-        waits = run.attempt > 0 and run.status in (RunStatus.PENDING, RunStatus.QUEUED)
-        return self.store.attempts(run.id) if waits or run.attempt > 1 or run.deaths else []
-
-    def traceback(self, run: Run) -> str | None:
-        """Return the traceback of a run that the caller has found. Each attempt that was retried has its own."""
-        return self.store.traceback(run.id) if run.status in (RunStatus.FAILED, RunStatus.CANCELLED) else None
 
     def meant_by(
         self, caller: Caller, reference: str | int, kind: str | None = None, *, deleted: bool = False
@@ -267,7 +214,8 @@ class Queries:
         if name and name not in [each.definition.name for each in schedules]:  # exported from another store
             schedules = self.meant_by(own, str(name)) or schedules
         if len(schedules) != 1:
-            several = f"{len(schedules)} of your schedules are called {reference!r}; give the id of one of them"
+            ids = ", ".join(each.definition.short_id for each in schedules)
+            several = f"{len(schedules)} of your schedules are called {reference!r}; give the id of one: {ids}"
             raise InvalidInput(field="schedule", problem=several if schedules else self._none_to_follow(own, reference))
         definition = schedules[0].definition
         return {**config, FOLLOWED: (definition.id, definition.public_id, definition.name)}
@@ -288,16 +236,10 @@ class Queries:
         with step_budget(CREATION_STEPS):
             zone = known_zone(timezone or self.zone).key
             trigger = build_trigger(trigger_type, config, zone=zone, now=now, must_fire=False)
-            self._check_rule(trigger, now)
+            self.drafter.check_rule(trigger, now)
             cautions = warnings_for(trigger, now)
             after = Instant(now - 1) if trigger.type == "once" else now  # once may mean this instant
             return RulePreview(describe(trigger), upcoming(trigger, after, count), cautions)
-
-    def _check_rule(self, trigger: Trigger, now: Instant) -> None:
-        """Refuse a rule that fires more often than a new schedule may."""
-
-    def workers(self) -> list[WorkerRow]:
-        return self.store.workers()
 
 
 def seen_by(caller: Caller, query: Q, most_bytes: int | None = None) -> Q:

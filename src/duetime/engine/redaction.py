@@ -12,12 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
-from duetime.engine.encoding import shorten_error
+from duetime.engine.encoding import parse_json, shorten_error
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Skipped, Waiting
 from duetime.engine.tracebacks import stored_traceback, traceback_of
 from duetime.engine.value_class import NamedTuple, pattern
@@ -80,6 +78,8 @@ _PLAIN_WORD: Final = pattern(
     r"[A-Z]?[a-z]+(?:[-'/.][A-Z]?[a-z]+){0,9}[.!?:)]{0,3}|[0-9]{1,3}\W{0,2}|\w{1,20}://.*|<.*|\W{1,3}", re.DOTALL
 )
 """A word, a small number, a link, a placeholder or a punctuation mark."""
+_TOKEN: Final = pattern(r"(?=\D*\d)[\w-]{16,}")
+"""A user of an address who is no name but a token."""
 
 
 def is_secret_name(name: str) -> bool:
@@ -144,7 +144,7 @@ def masked(value: Any, name: str = "", depth: int = 0) -> Any:
 
 def _mask_prose(text: str, depth: int) -> str:
     """Mask a JSON text by its structure, and any other text by the patterns."""
-    content = parsed_json(text)
+    content = _parse_container(text)
     if content is None:
         return mask_text(text, words=False)
     copy = masked(content, "", depth + 1)
@@ -171,12 +171,9 @@ def _decode_body(name: str, text: str) -> str:
         return text
 
 
-def parsed_json(text: str) -> Any:
+def _parse_container(text: str) -> Any:
     """Parse a JSON object or list; return None for any other text."""
-    try:
-        return json.loads(text) if text.lstrip().startswith(("{", "[")) else None
-    except (ValueError, RecursionError):
-        return None
+    return parse_json(text) if text.lstrip().startswith(("{", "[")) else None
 
 
 def texts_in(value: Any, names: tuple[str, ...] = ("",)) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -211,13 +208,26 @@ def secrets_in(value: Any, names: tuple[str, ...] = ("",)) -> Iterator[str]:
 
 
 def _secrets_in_text(text: str, names: tuple[str, ...]) -> Iterator[str]:
-    yield from secrets_in(parsed_json(text), (*names, ""))
+    yield from secrets_in(_parse_container(text), (*names, ""))
     for each in _patterns_for(text):
         for match in each.finditer(text):
             if not _is_plain_word(match):
                 secret = match[match.lastindex or 0]
                 yield from _credential(secret)
-                yield from secret.split(":", 1) if match[0].startswith("://") else ()
+                if match[0].startswith("://"):
+                    yield from _secrets_of_login(secret)
+
+
+def _secrets_of_login(login: str) -> Iterator[str]:
+    """Yield the secret parts of `user:password` in an address. A user alone is a token, and so is the user of GitHub's
+    `TOKEN:x-oauth-basic`, or a long one with digits, beside which any password may stand; other users have names, which
+    results and logs may contain for other reasons."""
+    user, _, password = login.partition(":")
+    is_alone = password in ("", "x-oauth-basic")
+    if is_alone or _TOKEN.fullmatch(user):
+        yield user
+    if not is_alone:
+        yield password
 
 
 def _credential(value: str) -> Iterator[str]:
@@ -230,10 +240,7 @@ def _credential(value: str) -> Iterator[str]:
 
 def secrets_of(payload: str) -> list[str]:
     """Return the credentials in a stored payload."""
-    try:
-        return list(secrets_in(json.loads(payload)))
-    except (ValueError, RecursionError):
-        return []
+    return list(secrets_in(parse_json(payload)))
 
 
 # -- known credentials -----------------------------------------------------------------------------------------------
@@ -275,20 +282,13 @@ def _has_clue(text: str) -> bool:
 
 
 def line_redactor(payload: str) -> Callable[[str], str]:
-    """Return a function that redacts many whole lines as `redacted` does, from the credentials of a payload. Only lines
-    with a clue and those after them are masked, because the patterns take long."""
+    """Return a function that redacts many whole lines as `redacted` does, from the credentials of a payload. Only texts
+    with a clue are masked, because the patterns take long."""
     credentials = _with_known(secrets_of(payload))
 
     def redact(text: str) -> str:
         text = _replace(text, _forms_in(text, credentials))
-        if not _has_clue(text):
-            return text
-        lines = text.split("\n")
-        clues = list(map(_has_clue, lines))
-        looked_at = [own or before for own, before in zip(clues, (False, *clues), strict=False)]
-        groups = groupby(zip(looked_at, lines, strict=True), key=itemgetter(0))
-        parts = [(masks, "\n".join(line for _, line in group)) for masks, group in groups]
-        return "\n".join(mask_text(part) if masks else part for masks, part in parts)
+        return mask_text(text) if _has_clue(text) else text
 
     return redact
 

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 from duetime.engine.actor import FILE_KEYS, RUN, text_of
 from duetime.engine.checkout import Checkout
-from duetime.engine.clock import DAY, Clock, Instant
+from duetime.engine.clock import DAY, Instant
 from duetime.engine.encoding import encode_whole
 from duetime.engine.errors import Conflict, InvalidInput, KeyReused, LimitReached, Refused, StoreUnavailable
 from duetime.engine.fingerprint import fingerprint, is_same_request
-from duetime.engine.kind import Caller, Kind
+from duetime.engine.kind import Caller
 from duetime.engine.lazy_sequence import LazyMap
 from duetime.engine.limits import MAX_EVENT_BYTES, Limits
 from duetime.engine.model import (
@@ -38,10 +38,9 @@ from duetime.engine.policy.incidents import IncidentRow
 from duetime.engine.policy.rows import Draft
 from duetime.engine.queries import no_run, no_schedule
 from duetime.engine.scopes import DELETE, WRITE, check, group_of
-from duetime.engine.store import Creation, Store
+from duetime.engine.store import Creation
 from duetime.engine.store_interfaces import SentEvent
-from duetime.engine.triggers import Trigger
-from duetime.engine.validation import Changes, Drafter, NewSchedule
+from duetime.engine.validation import Changes, NewSchedule
 
 T = TypeVar("T")
 
@@ -62,18 +61,9 @@ class Scheduler(Checkout):
     request_trace: Callable[[], str] = str
     """Returns the trace of the request in this context; empty without tracing."""
 
-    def __init__(
-        self, store: Store, kinds: Mapping[str, Kind], clock: Clock, *, zone: str = "UTC", limits: Limits | None = None
-    ) -> None:
-        super().__init__(store, kinds, clock, zone)
-        self.drafter = Drafter(kinds, zone, limits or Limits())
-
     @property
     def limits(self) -> Limits:
         return self.drafter.limits
-
-    def _check_rule(self, trigger: Trigger, now: Instant) -> None:
-        self.drafter.check_rule(trigger, now)
 
     # -- creating -----------------------------------------------------------------------------------------------
 
@@ -136,10 +126,8 @@ class Scheduler(Checkout):
             if (new.idempotency_key or "").startswith((OPERATORS_OWN, FILE_KEYS)):
                 raise InvalidInput(f"idempotency_key: must not begin with {OPERATORS_OWN} or {FILE_KEYS}; use another")
         now = self.clock.now()
-        if caller.depth > self.limits.depth and any(
-            new.kind not in self.kinds or self.kinds[new.kind].counts_depth for new in news
-        ):
-            raise self._too_deep(caller, now)
+        if caller.depth and any(new.kind not in self.kinds or self.kinds[new.kind].counts_depth for new in news):
+            self._check_depth(caller, now)
         drafts = self.drafter.drafts(caller, news, now, self.own_task(caller) if caller.depth else None)
         if caller.scopes:
             self.check_scopes(caller, WRITE, *(draft.definition for draft in drafts))
@@ -154,14 +142,15 @@ class Scheduler(Checkout):
         run = self.run(owner, int(number)) if is_run else None
         return None if run is None else self.schedule_of(owner, run)
 
-    def _too_deep(self, caller: Caller, now: Instant) -> LimitReached:
-        """Return the refusal of a run that schedules too deep, and alert the owner once a day, however often the run
-        tries."""
+    def _check_depth(self, caller: Caller, now: Instant) -> None:
+        """Refuse a run that schedules too deep, and alert the owner once a day, however often the run tries."""
+        if caller.depth <= self.limits.depth:
+            return
         reason = f"an agent's run may schedule at most {self.limits.depth} deep; ask a person to do it"
         text = f"An agent's run tried to schedule a further one and was refused: {reason}."
         news = Alert(f"depth:{now // DAY}", "An agent keeps scheduling itself", text)
         self._create(drafts_of([alert(caller.owner, news)], self.store.messenger, now), {})
-        return LimitReached(reason, code="depth")
+        raise LimitReached(reason, code="depth")
 
     def _find_created_by_keys(self, caller: Caller, news: Sequence[NewSchedule]) -> list[Schedule] | None:
         """Return what was created with the keys. This comes before any check, because the requested time may have
@@ -211,8 +200,7 @@ class Scheduler(Checkout):
             who, code = ("an agent's run", "run_token") if is_run else ("a token for some kinds or agents", "scope")
             problem = f"{who} may send only events whose names begin with {AGENTS}; send {AGENTS}{name}"
             raise Refused(f"event: {problem}", code=code, details={"field": "event"})
-        if caller.depth > self.limits.depth:
-            raise self._too_deep(caller, now)
+        self._check_depth(caller, now)
         text = encode_whole(data)
         if (size := len(text.encode())) > MAX_EVENT_BYTES:
             message = f"data: it has {size:,} bytes, and {MAX_EVENT_BYTES:,} are possible; send a reference to it"
@@ -249,7 +237,7 @@ class Scheduler(Checkout):
     ) -> Schedule:
         """Cancel a schedule only if none of its runs has begun, decided under its lock; with `stop_running`, also if
         one has. A finished schedule cannot be cancelled again."""
-        decide = _cancel_living if stop_running else _cancel_pending
+        decide = partial(_cancel_pending, stop_running=stop_running)
         return self._change(caller, public_id, kind, decide, action=DELETE)
 
     def delete(
@@ -304,8 +292,8 @@ class Scheduler(Checkout):
         if not operators_own:
             check_operator(caller, schedule.definition)
         now, depth, actor = self.clock.now(), caller.depth if sets_off else 0, text_of(caller.actor)
-        if depth > self.limits.depth:
-            raise self._too_deep(caller, now)
+        if sets_off:
+            self._check_depth(caller, now)
         return self.store.change(schedule.definition.id, now, lambda c: decide(c._replace(depth=depth, actor=actor)))
 
     def edit(self, caller: Caller, public_id: str, changes: Changes, kind: str | None = None) -> Schedule:
@@ -361,13 +349,12 @@ class Scheduler(Checkout):
         return results[: len(drafts)]
 
     def retry(self, caller: Caller, run_id: int) -> Run:
-        if caller.depth > self.limits.depth:
-            raise self._too_deep(caller, self.clock.now())
-        return self._change_run(caller, run_id, _retry(caller))
+        self._check_depth(caller, self.clock.now())
+        return self._change_run(caller, run_id, policy_changes.retry)
 
     def cancel_run(self, caller: Caller, run_id: int, deadline: Instant | None = None) -> Run:
         """Stop a run, or let it stop at a deadline."""
-        return self._change_run(caller, run_id, _stop(caller, deadline), DELETE)
+        return self._change_run(caller, run_id, partial(_stop, caller, deadline), DELETE)
 
     def replace_input(self, caller: Caller, run_id: int, payload: str) -> Run:
         """Replace the input of a run that waits for somebody to take it."""
@@ -375,22 +362,21 @@ class Scheduler(Checkout):
 
     def dismiss(self, caller: Caller, run_id: int, *, undo: bool = False) -> Run:
         """Mark a failed run as dealt with, or undo that. The run stays in the history, marked by `stop`."""
-        return self._change_run(caller, run_id, _dismiss(caller, undo))
+        return self._change_run(caller, run_id, partial(policy_changes.dismiss, undo=undo))
 
     def retry_all(self, caller: Caller, runs: Sequence[Run]) -> list[Run | Refused]:
         """Retry runs that this caller found; runs of one schedule are retried in the order in which they were due. Each
         has its own result, the run or why it was refused; the list is in the order of `ordered`."""
-        if caller.depth > self.limits.depth:
-            raise self._too_deep(caller, self.clock.now())
-        return self._change_all(caller, runs, _retry(caller))
+        self._check_depth(caller, self.clock.now())
+        return self._change_all(caller, runs, policy_changes.retry)
 
     def dismiss_all(self, caller: Caller, runs: Sequence[Run], *, undo: bool = False) -> list[Run | Refused]:
         """Mark failed runs that this caller found as dealt with, or undo that."""
-        return self._change_all(caller, runs, _dismiss(caller, undo))
+        return self._change_all(caller, runs, partial(policy_changes.dismiss, undo=undo))
 
     def cancel_runs(self, caller: Caller, runs: Sequence[Run]) -> list[Run | Refused]:
         """Stop runs that this caller found."""
-        return self._change_all(caller, runs, _stop(caller), DELETE)
+        return self._change_all(caller, runs, partial(_stop, caller, None), DELETE)
 
     def mark_incident(self, caller: Caller, incident: IncidentRow, *, undo: bool = False) -> None:
         """Resolve an incident that this caller found, or reopen it."""
@@ -410,6 +396,7 @@ class Scheduler(Checkout):
         self.check_runs(caller, runs, action)
         ids, now = [run.id for run in ordered(runs)], self.clock.now()
         batches = (ids[start : start + _RUNS_PER_TRANSACTION] for start in range(0, len(ids), _RUNS_PER_TRANSACTION))
+        decide = _by(caller, decide)
         return [result for batch in batches for result in self.store.change_runs(batch, now, decide)]
 
     def _change_run(self, caller: Caller, run_id: int, decide: RunDecider[Run], action: str = WRITE) -> Run:
@@ -417,7 +404,7 @@ class Scheduler(Checkout):
         self.check_runs(caller, [] if run is None else [run], action)
         if run is None:
             raise no_run()
-        return self.store.change_run(run.id, self.clock.now(), decide)
+        return self.store.change_run(run.id, self.clock.now(), _by(caller, decide))
 
 
 def ordered(runs: Sequence[Run]) -> list[Run]:
@@ -425,34 +412,17 @@ def ordered(runs: Sequence[Run]) -> list[Run]:
     return sorted(runs, key=lambda run: (run.schedule, run.due, run.id))
 
 
-def _stop(caller: Caller, deadline: Instant | None = None) -> RunDecider[Run]:
-    def decide(change: Change, run: Run) -> Decision[Run]:
-        check_operator(caller, change.schedule.definition)
-        change = change._replace(actor=text_of(caller.actor))
-        return (
-            policy_changes.cancel_run(change, run)
-            if deadline is None
-            else policy_changes.shorten_run(change, run, deadline)
-        )
-
-    return decide
-
-
-def _retry(caller: Caller) -> RunDecider[Run]:
+def _by(caller: Caller, decide: RunDecider[Run]) -> RunDecider[Run]:
+    """Return a decision that knows who made it."""
     depth, actor = caller.depth, text_of(caller.actor)
-    return lambda change, run: policy_changes.retry(change._replace(depth=depth, actor=actor), run)
+    return lambda change, run: decide(change._replace(depth=depth, actor=actor), run)
 
 
-def _dismiss(caller: Caller, undo: bool) -> RunDecider[Run]:
-    actor = text_of(caller.actor)
-    return lambda change, run: policy_changes.dismiss(change._replace(actor=actor), run, undo=undo)
-
-
-def _cancel_living(change: Change) -> Decision[Schedule]:
-    progress = change.schedule.progress
-    if progress.state in OVER:
-        raise policy_changes.not_possible("cancelled", status_of(progress))
-    return policy_changes.cancel(change)
+def _stop(caller: Caller, deadline: Instant | None, change: Change, run: Run) -> Decision[Run]:
+    check_operator(caller, change.schedule.definition)
+    if deadline is None:
+        return policy_changes.cancel_run(change, run)
+    return policy_changes.shorten_run(change, run, deadline)
 
 
 def check_operator(caller: Caller, definition: Definition) -> None:
@@ -462,11 +432,15 @@ def check_operator(caller: Caller, definition: Definition) -> None:
         raise Refused(reason, code="operators_only")
 
 
-def _cancel_pending(change: Change) -> Decision[Schedule]:
-    """Cancel a schedule if nobody is working on it: a run that waits to be taken has not begun."""
-    status = status_of(change.schedule.progress)
-    live = change.reader.live_runs(change.schedule.definition.id) if status == "running" else []
-    untouched = bool(live) and all(run.status != RunStatus.RUNNING and run.holder is None for run in live)
-    if status in ("pending", "broken") or untouched:
-        return policy_changes.cancel(change)
-    raise policy_changes.not_possible("cancelled", status)
+def _cancel_pending(change: Change, *, stop_running: bool) -> Decision[Schedule]:
+    """Cancel a schedule if nobody is working on it: a run that waits to be taken has not begun. With `stop_running`,
+    cancel it in any case, without reading its live runs, which may be many."""
+    progress = change.schedule.progress
+    status = status_of(progress)
+    possible = status in ("pending", "broken") or (stop_running and progress.state not in OVER)
+    if status == "running" and not possible:
+        live = change.reader.live_runs(progress.schedule)
+        possible = bool(live) and all(run.status != RunStatus.RUNNING and run.holder is None for run in live)
+    if not possible:
+        raise policy_changes.not_possible("cancelled", status)
+    return policy_changes.cancel(change)

@@ -247,11 +247,9 @@ class Figures(Protocol):
     def fits(self, schema: int) -> bool:
         """Return whether this code may use the store: it has this code's schema, or a newer one that says so."""
 
-    def public_ids(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, str]:
-        """Return the public ids of schedules, including deleted ones as long as their runs are kept."""
-
-    def undeleted(self, schedules: Sequence[ScheduleId]) -> set[ScheduleId]:
-        """Return those of these schedules that are stored and were not deleted."""
+    def public_ids(self, schedules: Sequence[ScheduleId], *, deleted: bool = True) -> dict[ScheduleId, str]:
+        """Return the public ids of schedules; unless `deleted` is false, also of deleted ones as long as their runs are
+        kept."""
 
     def latest_failures(self, schedules: Sequence[ScheduleId]) -> list[Run]:
         """Return the latest run of each of at most a few hundred schedules that failed, in one query."""

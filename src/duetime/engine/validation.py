@@ -85,16 +85,7 @@ class Drafter(RequestChecks):
         if len(set(map(id, news))) == 1:
             return self._repeat(self.draft(caller, news[0], now, own=own), news[0], now, len(news))
         times: dict[Any, Times] = {}
-        known: dict[int, Draft] = {}  # keyed by the request itself, which lives at least as long
-        drafts = []
-        for new in news:
-            draft = known.get(id(new))
-            if draft is None:
-                draft = known[id(new)] = self.draft(caller, new, now, self._times_of(new, now, times), own)
-            else:
-                (draft,) = self._repeat(draft, new, now, 1)
-            drafts.append(draft)
-        return drafts
+        return [self.draft(caller, new, now, self._times_of(new, now, times), own) for new in news]
 
     def draft(
         self, caller: Caller, new: NewSchedule, now: Instant, times: Times | None = None, own: Schedule | None = None
@@ -131,7 +122,8 @@ class Drafter(RequestChecks):
             kind = self.kinds[new.kind]
             columns[PUBLIC_ID] = [kind.public_id(now, new.trigger_type) for _ in range(number)]
         if new.idempotency_key is None:
-            columns[KEY] = self._new_keys(now, number)
+            prefix = self.key_prefix(now)
+            columns[KEY] = [f"{prefix}{each}" for each in islice(self._numbers, number)]
         return Drafts(columns, [first] * number)
 
     def _times_of(self, new: NewSchedule, now: Instant, known: dict[Any, Times]) -> Times:
@@ -173,10 +165,6 @@ class Drafter(RequestChecks):
                 raise InvalidInput(field="idempotency_key", problem="must not begin with ~")
             return self._text("idempotency_key", idempotency_key, self.limits.key_length)
         return f"{self.key_prefix(now)}{next(self._numbers)}"
-
-    def _new_keys(self, now: Instant, number: int) -> list[str]:
-        prefix = self.key_prefix(now)
-        return [f"{prefix}{each}" for each in islice(self._numbers, number)]
 
     def check_pause(self, until: Instant | None, note: str | None, now: Instant) -> None:
         if until is not None and until <= now:

@@ -17,7 +17,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller
-from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Store
 from duetime.http.auth import Bearer
 from duetime.http.browser_sessions import BrowserGuard, Browsers
@@ -29,8 +28,10 @@ from duetime.http.problems import is_api, refusal
 from duetime.security.claims import InvalidToken
 from duetime.security.tokens import Tokens
 from duetime.service.calendar import calendar_of
+from duetime.service.operations.upcoming import coming
 from duetime.service.owner_limits import NOBODY, OwnerLimits, TooManyRequests
 from duetime.service.published import read_publication
+from duetime.service.services import Call, Services
 
 MAX_FEED_SCHEDULES = 2000
 """Maximum number of schedules in one feed, soonest first: calendar programs download all of it repeatedly."""
@@ -39,7 +40,7 @@ _HEADERS = {"Cache-Control": "private, no-store", "Referrer-Policy": "no-referre
 _NONCE: Final = re.compile(r"[0-9a-f]{32}")
 
 
-def calendar_feed(scheduler: Scheduler, tokens: Tokens | None) -> Route:
+def calendar_feed(services: Services, tokens: Tokens | None) -> Route:
     """Return the route of upcoming runs for calendar programs. Without `tokens`, every caller is the local owner. Such
     programs cannot send headers, so the token is in the URL. It is valid only for this feed and can be revoked; the
     server writes no access log, so the URL is never logged."""
@@ -49,7 +50,7 @@ def calendar_feed(scheduler: Scheduler, tokens: Tokens | None) -> Route:
         try:
             grant = None if tokens is None else await anyio.to_thread.run_sync(tokens.verify, token)
             caller = Caller(LOCAL) if grant is None else Caller(grant.owner, scopes=grant.limits)
-            calendar = await anyio.to_thread.run_sync(_calendar, scheduler, caller)
+            calendar = await anyio.to_thread.run_sync(_calendar, Call(services, caller, services.zone))
         except InvalidToken:  # the same as a missing feed, so that guessing reveals nothing
             return PlainTextResponse("There is no such calendar.\n", 404, _HEADERS)
         except DuetimeError:
@@ -59,12 +60,10 @@ def calendar_feed(scheduler: Scheduler, tokens: Tokens | None) -> Route:
     return Route("/calendar/{token}.ics", feed, methods=["GET"])
 
 
-def _calendar(scheduler: Scheduler, caller: Caller) -> bytes:
-    schedules = scheduler.coming(caller, None, MAX_FEED_SCHEDULES + 1)
+def _calendar(call: Call) -> bytes:
+    schedules = coming(call, MAX_FEED_SCHEDULES + 1)
     about = CUT if len(schedules) > MAX_FEED_SCHEDULES else None
-    return calendar_of(
-        schedules[:MAX_FEED_SCHEDULES], scheduler.clock.now(), name=f"Duetime: {caller.owner}", about=about
-    )
+    return calendar_of(schedules[:MAX_FEED_SCHEDULES], call.now, name=f"Duetime: {call.caller.owner}", about=about)
 
 
 _BY_THEMSELVES: Final = re.compile(
@@ -123,8 +122,8 @@ def http_app(
     api: Mount,
     routes: Sequence[BaseRoute],
     running: Callable[[], AbstractAsyncContextManager[None]],
-    hosts: Sequence[str] = (),
-    limits: OwnerLimits | None = None,
+    hosts: Sequence[str],
+    limits: OwnerLimits,
 ) -> Starlette:
     """Build the application.
 
@@ -141,12 +140,12 @@ def http_app(
     middleware = [
         Middleware(SafeHeaders),
         Middleware(Compression),
-        Middleware(HostGuard, hosts=tuple(hosts)),
+        Middleware(HostGuard, hosts=hosts),
         Middleware(Answers, open_answers=answers),
         Middleware(ErrorPages, no_page=no_page),
         authentication,
         Middleware(BodyLimit),
-        Middleware(OwnerShare, limits=limits or OwnerLimits()),
+        Middleware(OwnerShare, limits=limits),
         Middleware(_ApiFirst, api=api),
     ]
     paths = [Route("/healthz", _alive), api, *routes]

@@ -30,12 +30,8 @@ _LINK = re.compile(r"(?P<expires>[0-9a-f]{8,10})\.(?P<nonce>[0-9a-f]{16})\.(?P<p
 
 class Sessions:
     def __init__(self, tokens: Tokens, clock: Clock) -> None:
-        self._tokens, self._clock = tokens, clock
+        self.tokens, self._clock = tokens, clock
         self._own = tokens.for_purpose(BROWSER)
-
-    @property
-    def tokens(self) -> Tokens:
-        return self._tokens
 
     def link(self) -> str:
         """Return the code of a sign-in link for an operator; only someone with this machine's secret can create one."""
@@ -50,13 +46,13 @@ class Sessions:
             raise InvalidToken("this is not a sign-in link of this server")
         if int(match["expires"], 16) * SECOND <= self._clock.now():
             raise InvalidToken("the link is older than 10 minutes")
-        if not self._tokens.revoke(f"link_{match['nonce']}", LINK_LIFE):  # of concurrent uses, only one succeeds
+        if not self.tokens.revoke(f"link_{match['nonce']}", LINK_LIFE):  # of concurrent uses, only one succeeds
             raise InvalidToken("the link was used before")
         return self._own.issue(SUBJECT, SESSION_LIFE, owner=LOCAL, scopes=[OPERATOR])
 
     def by_token(self, token: str) -> str:
         """Return a session token with the rights of a bearer token, valid at most as long as that token."""
-        grant = self._tokens.verify(token)
+        grant = self.tokens.verify(token)
         if grant.run:
             raise InvalidToken("the token of an agent's run opens no session")
         left = grant.expires * SECOND - self._clock.now()
@@ -76,7 +72,7 @@ class Sessions:
         return self.by_link(text) if text.count(".") == 2 and len(text) < 80 else self.by_token(text)
 
     def _proof(self, words: str) -> str:
-        return self._tokens.proof("link", words)[:32]
+        return self.tokens.proof("link", words)[:32]
 
     def verify(self, token: str) -> Grant:
         return self._own.verify(token)

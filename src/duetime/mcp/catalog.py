@@ -9,7 +9,7 @@ import mcp_types as types
 
 from duetime.engine.errors import InvalidInput
 from duetime.mcp import manage_tools, read_tools, run_tools
-from duetime.mcp.definitions import Recipe, Resource, Schema, Tool, general_recipes, with_optional
+from duetime.mcp.definitions import Recipe, Resource, Schema, Tool, general_recipes, types_of, with_optional
 from duetime.mcp.edit_tool import edit_tool
 from duetime.mcp.served import Served
 from duetime.mcp.standard_tools import standard_tools
@@ -147,21 +147,14 @@ def _input(schema: Schema) -> Schema:
 
 
 def _argument(schema: Schema) -> Schema:
-    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    named = [kind for kind in kinds if kind != "null"]
+    named = [kind for kind in types_of(schema) if kind != "null"]
     listed = {key: value for key, value in schema.items() if not _is_trivial(key, value)}
     return {**listed, "type": named[0] if len(named) == 1 else named}
 
 
 def _is_trivial(key: str, value: object) -> bool:
     """Return whether a bound is one that nobody exceeds by accident."""
-    match key, value:
-        case "minimum", (0 | 1):
-            return True
-        case "maxItems", int(most):
-            return most >= _MANY
-        case _:
-            return False
+    return (key == "minimum" and value in (0, 1)) or (key == "maxItems" and isinstance(value, int) and value >= _MANY)
 
 
 def _output(schema: Schema) -> Schema:

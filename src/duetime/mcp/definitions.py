@@ -150,10 +150,13 @@ def id_or_name(description: str) -> Schema:
     return {"type": ["string", "integer"], "description": description}
 
 
+def types_of(schema: Schema) -> list[str]:
+    return schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+
+
 def optional(schema: Schema) -> Schema:
     """Allow null, which means the same as an absent value."""
-    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    return schema if "null" in kinds else {**schema, "type": [*kinds, "null"]}
+    return schema if "null" in types_of(schema) else {**schema, "type": [*types_of(schema), "null"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +203,11 @@ class Recipe:
     text: Callable[[Mapping[str, str]], str]
 
 
-def quoted(arguments: Mapping[str, str], name: str, otherwise: str = "ask me.") -> str:
-    """Wrap user input in a tag, so that it is data within the prompt and not part of its instructions."""
+def quoted(arguments: Mapping[str, str], name: str) -> str:
+    """Wrap user input in a tag, so that it is data within the prompt and not part of its instructions; without any, the
+    agent asks for it."""
     value = arguments.get(name, "").strip()
-    return f"\n\n<{name}>\n{value}\n</{name}>\n\n" if value else f" {otherwise} "
+    return f"\n\n<{name}>\n{value}\n</{name}>\n\n" if value else " ask me. "
 
 
 def general_recipes(tools: Sequence[Tool]) -> list[Recipe]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from duetime.engine.errors import DuetimeError, Refused
@@ -15,9 +14,8 @@ from duetime.mcp.definitions import (
     ToolProblem,
     error_result,
     errors_as_results,
-    object_schema,
-    result_schema,
     text,
+    tool,
 )
 from duetime.mcp.manage_tools import BRIEF, SCHEDULE_ID, edited_reply
 from duetime.mcp.schemas import (
@@ -46,8 +44,8 @@ WHEN: dict[str, Schema] = {
     "starting": text("The old rule applies until then."),
 }
 _OPTIONS = (
-    "As for a new one; also max_attempts 3, timeout 30s, catch_up once|all|skip, overlap skip|queue|allow|latest, "
-    "max_runs 10, deliver_to daily-report."
+    "As for a new one; also max_attempts 3, timeout 30s, catch_up, overlap, max_runs 10, deliver_to daily-report. "
+    "To forget what only_if saw, add a blank to it."
 )
 _RULES = ("cron", "every", "rrule", "when")
 Fields = Mapping[str, tuple[str, Schema]]
@@ -67,8 +65,7 @@ def fields_of(spec: KindSpec) -> Fields:
     return {name: (field.name, flat_schema(field.schema)) for name, field in fields.items()}
 
 
-def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, arguments: Arguments) -> Reply:
-    call = served.call(call, arguments)
+def _edit(call: Call, of_kind: Mapping[str, Fields], arguments: Arguments) -> Reply:
     schedule = find(call, arguments["schedule_id"])
     kind = schedule.definition.kind
     fields = _payload_fields(of_kind, kind, arguments)
@@ -89,9 +86,8 @@ def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, arguments: 
 
 def _times(arguments: Arguments) -> dict[str, Any]:
     """Return the options of times. Without a rule, `timezone` is only how times are read, not the zone of the rule."""
-    times = {name: arguments[name] for name in time_options() if name in arguments and name != "timezone"}
     has_rule = any(name in arguments for name in _RULES)
-    return {**times, "timezone": arguments["timezone"]} if has_rule and "timezone" in arguments else times
+    return {name: arguments[name] for name in time_options() if name in arguments and (has_rule or name != "timezone")}
 
 
 def _check_cron(spec: KindSpec | None, arguments: Arguments) -> None:
@@ -146,38 +142,38 @@ def edit_tool(served: Served) -> Tool:
     """Return the tool, with the payload fields of the kinds that are served."""
     of_kind = {spec.name: fields_of(spec) for spec in served.specs}
     payload = {name: schema for fields in of_kind.values() for name, (_, schema) in fields.items()}
-    further: Schema = {"type": "object", "description": "Other fields, such as {priority: 4, max_runs_per_day: 3}."}
-    return Tool(
-        "edit_schedule",
+    further: Schema = {"type": "object", "description": "Other fields: {priority: 4, max_runs_per_day: 3}."}
+
+    @errors_as_results
+    def edit_schedule(call: Call, arguments: Arguments) -> Reply:
+        """Change any field of a schedule of any kind; what is not given stays, as do id and history. A run in progress
+        keeps its values, one that waits has the new ones. A one-off that has begun cannot be edited."""
+        return _edit(served.call(call, arguments), of_kind, arguments)
+
+    return tool(
+        edit_schedule,
         "Edit",
-        "Change any field of a schedule of any kind; what is not given stays, as do id and history. A run in progress "
-        "keeps its values, one that waits has the new ones. A one-off that has begun cannot be edited.",
-        object_schema(
-            {
-                "schedule_id": SCHEDULE_ID,
-                "name": text("A new name."),
-                **WHEN,
-                **payload,
-                "payload": further,
-                "options": {"type": "object", "description": _OPTIONS},
-                "timezone": ZONE,
-            },
-            ("schedule_id",),
-        ),
-        result_schema(
-            {
-                "schedule_id": {"type": "string"},
-                "status": {"type": "string"},
-                **BRIEF,
-                "applies": {"type": "string"},
-                **WARNINGS,
-                "limits": {"type": "object"},
-                "options": OPTIONS_SET,
-                "known_tasks": {"type": "array", "items": {"type": "string"}},
-                "error": ERROR,
-                **LOOKUP,
-            }
-        ),
-        errors_as_results(partial(_edit, served, of_kind)),
+        {
+            "schedule_id": SCHEDULE_ID,
+            "name": text("A new name."),
+            **WHEN,
+            **payload,
+            "payload": further,
+            "options": {"type": "object", "description": _OPTIONS},
+            "timezone": ZONE,
+        },
+        {
+            "schedule_id": {"type": "string"},
+            "status": {"type": "string"},
+            **BRIEF,
+            "applies": {"type": "string"},
+            **WARNINGS,
+            "limits": {"type": "object"},
+            "options": OPTIONS_SET,
+            "known_tasks": {"type": "array", "items": {"type": "string"}},
+            "error": ERROR,
+            **LOOKUP,
+        },
+        ("schedule_id",),
         destructive=True,
     )

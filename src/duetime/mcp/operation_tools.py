@@ -6,17 +6,11 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, get_origin
 
 from duetime.mcp.definitions import Arguments, Schema
+from duetime.mcp.schemas import JSON_TYPES
 from duetime.service.operations.declaration import Argument, ScheduleReference, Time, arguments_of
 
 R = TypeVar("R")
-_TYPES: dict[Any, str | list[str]] = {
-    str: "string",
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-    Time: "string",
-    ScheduleReference: ["string", "integer"],
-}
+_TYPES: dict[Any, str | list[str]] = {**JSON_TYPES, Time: "string", ScheduleReference: ["string", "integer"]}
 
 
 def inputs_of(request: type, *without: str) -> dict[str, Schema]:

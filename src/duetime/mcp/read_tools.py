@@ -9,7 +9,7 @@ from typing import Any
 from duetime.mcp.definitions import COUNT, FLAG, OBJECT, ROWS, TEXT, TEXTS, Arguments, Reply, number
 from duetime.mcp.operation_tools import inputs_of, request_of
 from duetime.mcp.schemas import ERROR, WARNINGS, ZONE, with_owner
-from duetime.mcp.served import ID, KIND, GenericTools, tool_id, with_tool_id
+from duetime.mcp.served import ID, KIND, GenericTools, with_tool_id
 from duetime.service.masking import LONGEST
 from duetime.service.operations.history import MAX_LISTED_TEXT, History, ShowRun, history_with_facts, outcomes, show_run
 from duetime.service.operations.logs import log_for_agent
@@ -98,10 +98,9 @@ def rows_of(call: Call, runs: Sequence[Run], longest: int = LONGEST) -> list[dic
 
 
 def _run_row(call: Call, row: dict[str, Any]) -> dict[str, Any]:
-    view = {name: value for name, value in row.items() if value is not None and value != [] and name != "owner"}
-    if row["id"] is not None:
-        view["id"] = tool_id(row["id"])
-    return with_owner(call, view, row["owner"])
+    known = {name: value for name, value in with_tool_id(row).items() if value not in (None, [])}
+    owner = known.pop("owner")
+    return with_owner(call, known, owner)
 
 
 @tools.declare(
@@ -140,5 +139,5 @@ def status(call: Call, arguments: Arguments) -> Reply:
 
     view = read_status(call._replace(kinds=None)).value
     failures = view["failures_of_the_last_day"]
-    latest = [{**row, "id": tool_id(row["id"])} if row["id"] else row for row in failures["latest"]]
-    return Reply({**view, "failures_of_the_last_day": {**failures, "latest": latest}})
+    failures = {**failures, "latest": [with_tool_id(row) for row in failures["latest"]]}
+    return Reply({**view, "failures_of_the_last_day": failures})

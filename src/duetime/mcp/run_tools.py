@@ -14,7 +14,6 @@ from duetime.mcp.operation_tools import inputs_of, request_of
 from duetime.mcp.read_tools import rows_of
 from duetime.mcp.schemas import ERROR, LOOKUP, WARNINGS, ZONE, with_owner, with_warnings
 from duetime.mcp.served import ID, GenericTools, one_of, tool_id
-from duetime.service import MOST_SECONDS
 from duetime.service.masking import masked
 from duetime.service.operations.attention import MarkRuns
 from duetime.service.operations.attention import mark_runs as mark
@@ -29,20 +28,13 @@ from duetime.service.vocabulary import Run
 
 _SHOWN = 100
 """Maximum number of runs that the answer lists."""
-_SECONDS = {"type": "number", "minimum": 0, "maximum": MOST_SECONDS, "description": "Wait for the outcome; default 0."}
 _WAITED = {"ended": FLAG, "reason": {**TEXT, "description": "Why it has not ended."}, "note": TEXT}
 tools = GenericTools()
 
 
 @tools.declare(
     "Run now",
-    {
-        "schedule_id": ID,
-        **inputs_of(RetryRun),
-        **inputs_of(RunNow, "schedule"),
-        "wait_seconds": _SECONDS,
-        "timezone": ZONE,
-    },
+    {"schedule_id": ID, **inputs_of(RetryRun), **inputs_of(RunNow, "schedule"), "timezone": ZONE},
     {"run": OBJECT, **_WAITED, **WARNINGS, "error": ERROR, **LOOKUP},
     wait_argument="wait_seconds",
 )
@@ -129,7 +121,7 @@ def emit_event(call: Call, arguments: Arguments) -> Reply:
     return _sent(call, emit(call, request_of(EmitEvent, arguments)))
 
 
-def _sent(call: Call, sent: Answer[EventEffect[Run]]) -> Reply:
+def _sent(call: Call, sent: Answer[EventEffect]) -> Reply:
     effect, warnings, notes = sent
     view = {**effect._asdict(), "runs": rows_of(call, effect.runs), "note": " ".join(notes)}
     answer = with_warnings({name: value for name, value in view.items() if value not in (None, "")}, warnings)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from duetime.engine.errors import DuetimeError
-from duetime.mcp.definitions import Arguments, Schema, ToolProblem, optional, text
+from duetime.mcp.definitions import Arguments, Schema, ToolProblem, optional, text, types_of
 from duetime.service.json_types import TYPES
 from duetime.service.kind_spec import known_specs
 from duetime.service.options import TIME_LIMITS, PolicyOption, option_name, policy_options, time_options
@@ -176,7 +176,7 @@ def with_warnings(structured: dict[str, Any], warnings: Sequence[ScheduleWarning
 
 
 _ANY = ["string", "number", "boolean", "array", "object", "null"]
-_JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
+JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 def flat_schema(schema: Schema, definitions: Schema | None = None, within: tuple[str, ...] = ()) -> Schema:
@@ -192,14 +192,14 @@ def flat_schema(schema: Schema, definitions: Schema | None = None, within: tuple
     if "anyOf" in schema:
         parts = [flat_schema(part, definitions, within) for part in schema["anyOf"]]
         some = [part for part in parts if part["type"] != "null"]
-        types = list(dict.fromkeys(name for part in parts for name in _types(part)))
+        types = list(dict.fromkeys(name for part in parts for name in types_of(part)))
         described = {"description": schema["description"]} if "description" in schema else {}
         return {**(some[0] if len(some) == 1 else {}), "type": types, **described}
     flat = {key: value for key, value in schema.items() if key not in ("title", "default", "$defs", "const")}
     if "const" in schema:
         flat["enum"] = [schema["const"]]
     if "type" not in flat:
-        named = list(dict.fromkeys(_JSON_TYPES[type(choice)] for choice in flat.get("enum", ())))
+        named = list(dict.fromkeys(JSON_TYPES[type(choice)] for choice in flat.get("enum", ())))
         flat["type"] = (named[0] if len(named) == 1 else named) or _ANY
     for key in ("items", "additionalProperties"):
         if flat.get(key) == {}:  # it allows everything
@@ -214,10 +214,6 @@ def flat_schema(schema: Schema, definitions: Schema | None = None, within: tuple
 def payload_arguments(model: type[Any]) -> dict[str, Schema]:
     """Return the schemas of the fields of a payload model."""
     return {field.name: flat_schema(field.schema) for field in fields_of(model)}
-
-
-def _types(schema: Schema) -> list[str]:
-    return schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
 
 
 # -- validation; strings are never converted to other types ----------------------------------------------------------
@@ -251,7 +247,7 @@ def checked(schema: Schema, values: Mapping[str, Any] | None) -> Arguments:
     arguments = {
         name: _fit(name, value, properties[name])
         for name, value in arguments.items()
-        if value is not None or "null" not in _types(properties[name])
+        if value is not None or "null" not in types_of(properties[name])
     }
     return _with_options(arguments) if "options" in listed and "options" in arguments else arguments
 
@@ -262,9 +258,9 @@ def missing_argument(name: str, schema: Schema) -> ToolProblem:
 
 def _fit(name: str, value: Any, schema: Schema) -> Any:
     # Clients may write a whole number as 3.0.
-    value = int(value) if type(value) is float and value.is_integer() and "integer" in _types(schema) else value
+    value = int(value) if type(value) is float and value.is_integer() and "integer" in types_of(schema) else value
     value = _FORMER.get((name, value), value) if isinstance(value, str) else value
-    kind = next((kind for kind in _types(schema) if TYPES[kind][1](value)), None)
+    kind = next((kind for kind in types_of(schema) if TYPES[kind][1](value)), None)
     if kind is None:
         raise ToolProblem(f"Invalid argument: {name} must be {_type_words(schema)}.")
     if kind == "string":
@@ -287,5 +283,5 @@ def _check_text(name: str, value: str) -> None:
 
 
 def _type_words(schema: Schema) -> str:
-    kinds = [kind for kind in _types(schema) if kind != "null"]
+    kinds = [kind for kind in types_of(schema) if kind != "null"]
     return " or ".join(f"an {kind}" if kind[0] in "aeiou" else f"a {kind}" for kind in kinds)

@@ -85,4 +85,5 @@ def tool_id(public_id: str) -> int | str:
 
 
 def with_tool_id(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "id": tool_id(row["id"])}
+    """Return a row with its id in that type; it has none if its schedule is gone."""
+    return {**row, "id": tool_id(row["id"])} if row["id"] else row

@@ -54,7 +54,7 @@ from duetime.service.kind_spec import KindSpec, load
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked
 from duetime.service.operations import create as operations
-from duetime.service.operations.change import describe_end
+from duetime.service.operations.change import Cancel, change
 from duetime.service.operations.create import CreateSchedule
 from duetime.service.operations.history import latest_results
 from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, details_of
@@ -272,24 +272,21 @@ def list_schedules(call: Call, arguments: Arguments, kind: str, plural: str, id_
 
 
 def cancel(call: Call, reference: str | int, kind: str, id_name: str, list_name: str) -> Reply:
-    unknown = {"error": f"No {kind} has the id {reference}; {list_name} shows the ids."} if list_name else {}
+    schedule = None
     try:
-        schedule = find_schedule(call.scheduler, call.caller, reference, kind)
+        schedule = find_schedule(call, reference, kind)
+        changed = change(call, Cancel(schedule=schedule)).value
     except DuetimeError as error:
-        fields = unknown if error.code == "not_found" else error_result(error).structured
+        id = schedule.definition.public_id if schedule is not None and error.code == "not_possible" else ""
+        ended = call.scheduler.find(call.caller, id) if id else None  # it may have ended or gone since it was found
+        if ended is not None:
+            fields = {id_name: id, "error": f"{kind.capitalize()} already {status_of(ended.progress)}: {id}"}
+        elif id or error.code == "not_found":
+            fields = {"error": f"No {kind} has the id {reference}; {list_name} shows the ids."} if list_name else {}
+        else:
+            fields = dict(error_result(error).structured)
         return Reply({"cancelled": False, **fields, **lookup_fields(error)})
-    public_id = schedule.definition.public_id
-    try:
-        call.scheduler.cancel(call.caller, public_id, kind)
-    except DuetimeError as error:
-        if error.code == "not_found":
-            return Reply({"cancelled": False, **unknown})
-        if error.code == "not_possible":
-            reason = f"{kind.capitalize()} already {status_of(schedule.progress)}: {public_id}"
-            return Reply({"cancelled": False, id_name: public_id, "error": reason})
-        return error_result(error)
-    warnings = warn_of_end(*describe_end(call, schedule, "cancel").values())
-    answer = {"cancelled": True, id_name: public_id, **warnings}
+    answer = {"cancelled": True, id_name: changed.id, **warn_of_end(changed.followers, changed.declared)}
     return Reply(with_owner(call, answer, schedule.definition.owner))
 
 
@@ -301,12 +298,11 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
     kinds."""
     kind, plural = spec.name, spec.plural
     create_name, list_name, cancel_name = f"schedule_{kind}", f"list_{plural}", spec.canceller
-    name = {"name": text("A name for people.")}
-    when = {**name, "trigger_type": TRIGGER_TYPE, "trigger_config": TRIGGER_CONFIG}
+    when = {"name": text("A name for people."), "trigger_type": TRIGGER_TYPE, "trigger_config": TRIGGER_CONFIG}
     options = {"when": WHEN, **MAX_RUNS, "timezone": ZONE, **POLICY, **DELIVERY, **OPTIONS, "idempotency_key": KEY}
     arguments = inputs_of(load(spec.payload), {**when, **UNLISTED, **options}, f"{kind}_")
     inputs = {name: flat_schema(field.schema) for name, field in arguments.items()}
-    required = (*name, *(name for name, field in arguments.items() if field.required))
+    required = ("name", *(name for name, field in arguments.items() if field.required))
     return [
         Tool(
             name=create_name,

@@ -113,6 +113,7 @@ class _Output:
         self._poll = select.poll() if hasattr(select, "poll") else None
         if self._poll is not None:
             self._poll.register(file.fileno(), select.POLLOUT)
+            self._ready = [(file.fileno(), select.POLLOUT)]
 
     async def write(self, text: str) -> None:
         self._pending += text
@@ -120,15 +121,11 @@ class _Output:
     async def flush(self) -> None:
         text, self._pending = self._pending, ""
         data = text.encode()
-        if self._poll is not None and len(data) <= select.PIPE_BUF and self._poll.poll(0) == self._writable:
+        if self._poll is not None and len(data) <= select.PIPE_BUF and self._poll.poll(0) == self._ready:
             # written completely: a pipe that is ready accepts at least this many bytes
             os.write(self._file.fileno(), data)
         else:
             await anyio.to_thread.run_sync(self._write, text)
-
-    @property
-    def _writable(self) -> list[tuple[int, int]]:
-        return [(self._file.fileno(), select.POLLOUT)]
 
     def _write(self, text: str) -> None:
         self._file.write(text)

@@ -88,16 +88,11 @@ class Watcher:
             digests = await anyio.to_thread.run_sync(_digests, watched, limiter=self._polls)
             for key, watch in watches:
                 digest = digests[watch.subject]
-                if digest is not _UNKNOWN and digest != watch.last and self._watches.get(key) is watch:
-                    self._notify(watch, digest, group)
-
-    def _notify(self, watch: Watch, digest: object, group: TaskGroup) -> None:
-        """Notify without blocking: a client that does not read delays nobody, and is notified again once it reads."""
-        if watch.is_sending:
-            return
-        watch.last = digest
-        watch.is_sending = True
-        group.start_soon(_send, watch)
+                is_new = digest is not _UNKNOWN and digest != watch.last
+                # A client that does not read delays nobody, and is notified again once it reads.
+                if is_new and not watch.is_sending and self._watches.get(key) is watch:
+                    watch.last, watch.is_sending = digest, True
+                    group.start_soon(_send, watch)
 
     async def _watch(self, key: object, call: Call, uri: str, notify: Callable[[], Awaitable[None]]) -> None:
         """Start a watch. A resource that cannot be watched or does not exist is accepted silently."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from duetime.engine.clock import DAY, SECOND, instant_of
 from duetime.engine.model import LOCAL
@@ -65,8 +65,6 @@ def status_name(status: int) -> str:
         return str(status)
 
 
-RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
-
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _WITHOUT_BODY = frozenset({"DELETE", "GET", "HEAD", "OPTIONS"})
 
@@ -109,7 +107,7 @@ class CallFailed(Exception):
 class CheckedCall(NamedTuple):
     method: bytes
     target: UrlParts
-    headers: RawHeaders
+    headers: list[tuple[bytes, bytes]]
     body: bytes
     once: bool = False
     owner: str = LOCAL

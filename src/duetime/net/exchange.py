@@ -18,10 +18,10 @@ import httpcore2
 from duetime.engine.clock import Clock, datetime_of
 from duetime.engine.model import LOCAL
 from duetime.net.calls import CallFailed, CheckedCall, HttpAnswer
-from duetime.net.ssrf_guard import Forbidden, Unresolved
 
 Find: TypeAlias = Callable[[str, int, float, str], list[str]]
-"""Returns the addresses that may be dialled for a host and a port, within a timeout in seconds, for an owner."""
+"""Returns the addresses that may be dialled for a host and a port, within a timeout in seconds, for an owner. Raises
+CallFailed if there are none."""
 
 _MOST_TRIED = 4
 
@@ -125,7 +125,7 @@ class TimedStream(httpcore2.NetworkStream):
 _IDLE = 30.0
 """Seconds that an idle connection is kept for the next call."""
 _LOST = (httpcore2.NetworkError, httpcore2.RemoteProtocolError)
-_TROUBLE = (*_LOST, httpcore2.TimeoutException, httpcore2.LocalProtocolError, Forbidden, Unresolved)
+_TROUBLE = (*_LOST, httpcore2.TimeoutException, httpcore2.LocalProtocolError)
 
 
 @cache
@@ -224,10 +224,6 @@ class Exchange:
 
     def _failure(self, error: Exception, host: str, patience: float) -> CallFailed:
         match error:
-            case Forbidden():
-                return CallFailed(str(error), permanent=True)
-            case Unresolved():
-                return CallFailed(str(error), timed_out=error.timed_out, untried=error.untried)
             case httpcore2.LocalProtocolError():
                 return CallFailed("the call is not valid HTTP; check its method and headers", permanent=True)
             case httpcore2.PoolTimeout():

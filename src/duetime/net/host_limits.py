@@ -89,9 +89,6 @@ class Hosts:
             return outcome
         finally:
             with self._lock:
-                for limit in limits:
-                    limit.owners[owner] -= 1
-                    limit.owners += Counter()  # drops owners at zero
                 self._end(known, limits, sign, owner)
 
     def _shares(self, owner: str) -> bool:
@@ -124,6 +121,8 @@ class Hosts:
         steady = known.proven and sign not in (Sign.FAILED, Sign.SILENT)
         for limit in limits:
             limit.in_flight -= 1
+            limit.owners[owner] -= 1
+            limit.owners += Counter()  # drops owners at zero
             if sign is Sign.ANSWERED:
                 limit.moved_at, limit.sent_back = now, 0
         self._learn(known, sign, now, owner)

@@ -13,19 +13,15 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LOCAL
 from duetime.engine.urls import BadAddress, plain_host
 from duetime.engine.value_class import pattern
+from duetime.net.calls import CallFailed
 from duetime.net.helper_threads import Abandoned, Helpers, NoneFree
 
 Lookup: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 """A function that is called like `socket.getaddrinfo`."""
 
 
-class Unresolved(Exception):
+class Unresolved(CallFailed):
     """A name has no address at present. This is never permanent, because without a network no name has one."""
-
-    def __init__(self, reason: str, *, timed_out: bool = False, untried: bool = False) -> None:
-        """`timed_out`: the lookup did not end in time. `untried`: it was not even begun."""
-        super().__init__(reason)
-        self.timed_out, self.untried = timed_out, untried
 
 
 class Resolver:
@@ -143,7 +139,7 @@ _LOCAL = "is a name of a local network"
 _WITH_PORT = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})", re.ASCII)
 
 
-class Forbidden(Exception):
+class Forbidden(CallFailed):
     """A host that may not be called. The text names the host, but never an address that it resolved to, so that it does
     not disclose an internal network."""
 
@@ -159,7 +155,7 @@ class Guard:
         try:
             name = plain_host(host)
         except BadAddress as error:
-            raise Forbidden(str(error)) from None
+            raise Forbidden(str(error), permanent=True) from None
         if any(entry.names(name, port) for entry in self._allowed):
             return self._resolver.addresses(name, port, within, owner)
         local = is_local_name(name)
@@ -230,6 +226,5 @@ def is_local_name(name: str) -> bool:
 
 
 def _refusal(host: str, why: str) -> Forbidden:
-    return Forbidden(
-        f"{host} {why}; only public hosts may be called, and those that an operator puts into allowed_hosts"
-    )
+    advice = "only public hosts may be called, and those that an operator puts into allowed_hosts"
+    return Forbidden(f"{host} {why}; {advice}", permanent=True)

@@ -14,7 +14,6 @@ from duetime.http.auth import WebContext
 from duetime.http.problems import MEDIA_TYPE
 from duetime.rest.api_route import ApiRoute
 from duetime.rest.errors import PARTS
-from duetime.service.errors import refuse
 from duetime.service.owner_limits import OwnerLimits
 from duetime.service.services import Call
 from duetime.service.vocabulary import Page
@@ -38,11 +37,6 @@ Context = Annotated[WebContext, Depends(context_of)]
 Caller = Annotated[Call, Depends(call_of)]
 Threads = Annotated[OwnerLimits, Depends(limits_of)]
 """For async routes, which use threads only for parts of their work."""
-
-
-def operators_only(context: WebContext, call: Call) -> None:
-    if not context.may_operate(call):
-        raise refuse("operators_only", "this needs a token with the scope operator: `duetime token issue` makes one")
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Collection, Mapping, Sequence
 from traceback import clear_frames
 from typing import Any, Final
@@ -24,6 +25,8 @@ log = logging.getLogger("duetime.http")
 PARTS: Final = "duetime.api"
 """The key of a request's scope under which the parts of the API are: see `application.Parts`."""
 
+NO_NUL: Final = r"^[^\u0000]*$"
+"""The pattern of every text of a request. Kinds of other packages may declare further patterns."""
 _REFUSED_INPUT: Final = 422
 _MOST_ERRORS: Final = 20
 _FIELDS: Final = {"trigger_config": "trigger", "trigger_type": "trigger.type", "type": "trigger.type"}
@@ -43,11 +46,8 @@ def answer_of(err: DuetimeError) -> Response:
         message += f"; GET /api/v1/{_LISTED[message]} lists them"
     if field in _FIELDS:
         field, message = _FIELDS[field], message.replace(field, _FIELDS[field], 1)
-    return problem(error_class(err.code).status, err.code, clean_text(message), field=_cut(field))
-
-
-def _cut(field: Any) -> str | None:
-    return None if field is None else clean_text(str(field)[:100])
+    name = None if field is None else clean_text(str(field)[:100])
+    return problem(error_class(err.code).status, err.code, clean_text(message), field=name)
 
 
 # -- exception handlers -------------------------------------------------------------------------------------------
@@ -100,9 +100,11 @@ def _one(error: Mapping[str, Any]) -> dict[str, str]:
     words = _IN_OUR_WORDS[error["type"]].format_map(limits) if error["type"] in _IN_OUR_WORDS else theirs
     if tuple(error["loc"]) == ("body",):
         words = _NO_BODY if error["type"] == "missing" else f"The body {words}."
-    if limits.get("field_type") == "Value":  # pydantic would call the characters of a text items
-        bound = f"least {limits['min_length']}" if "min_length" in limits else f"most {limits.get('max_length')}"
-        words = f"must have at {bound} characters, and it has {limits.get('actual_length')}"
+    if limits.get("pattern") == NO_NUL:
+        words = "must not hold NUL characters"
+    if error["type"] in ("string_too_short", "string_too_long") and isinstance(error["input"], str):
+        bound = f"least {limits['min_length']}" if "min_length" in limits else f"most {limits['max_length']}"
+        words = f"must have at {bound} characters, and it has {len(error['input'])}"
     field = _path(error["loc"])
     if field in _SPANS:  # a text or a number; pydantic describes both
         words = "must be a text such as 30s, or a number of seconds"
@@ -112,6 +114,8 @@ def _one(error: Mapping[str, Any]) -> dict[str, str]:
 _PLACES: Final = frozenset({"body", "query", "path", "header"})
 _TAGS: Final = frozenset({"once", "interval", "cron", "rrule", "event", "after"})
 _SPANS: Final = frozenset({"delay", "every", "jitter"})
+_INSERTED: Final = re.compile(r"constrained-\w+|\w+\[.*\]")
+"""The form of an option that has several, such as `list[constrained-str]`."""
 
 
 def _path(place: Sequence[Any]) -> str:
@@ -122,7 +126,7 @@ def _path(place: Sequence[Any]) -> str:
         parts = parts[:1]
     elif parts[:1] == ["trigger"] and parts[1:2] and parts[1] in _TAGS:
         del parts[1]
-    return ".".join(clean_text(str(part)[:60]) for part in parts)[:200]
+    return ".".join(clean_text(str(part)[:60]) for part in parts if not _INSERTED.fullmatch(str(part)))[:200]
 
 
 def no_such_path() -> Response:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 import anyio
-import anyio.to_thread
 from fastapi import Body, Header, Query
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -21,7 +20,7 @@ from duetime.engine.store import Store
 from duetime.rest.dependencies import Caller, Threads, problems, router
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import EventsAsked, Given
-from duetime.rest.responses import SentEventShape
+from duetime.service import answers
 from duetime.service.change_feed import Follower, Look, position_of
 from duetime.service.operations.declaration import check_owner
 from duetime.service.operations.emit import EmitEvent, emit, is_over, look_at_runs
@@ -70,7 +69,7 @@ async def events(
 EventGiven: Any = model_of("EventGiven", EmitEvent, Given)
 
 
-@routes.post("/events", status_code=202, response_model=SentEventShape, responses=problems(413, 415, 429))
+@routes.post("/events", status_code=202, response_model=answers.EmittedEvent, responses=problems(413, 415, 429))
 async def send_event(call: Caller, threads: Threads, body: Annotated[EventGiven, Body()]) -> Response:
     """Send an event: every schedule that waits for its name runs. It is stored before this answers, so that it is not
     lost. With an `idempotency_key`, it can be repeated safely."""
@@ -98,9 +97,7 @@ class _Placed(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def _stream(
-    follower: Follower, store: Store, clock: Clock, look_for: InThread = anyio.to_thread.run_sync
-) -> AsyncIterator[str]:
+async def _stream(follower: Follower, store: Store, clock: Clock, look_for: InThread) -> AsyncIterator[str]:
     """Yield the stream until the client leaves or the server ends it."""
     yield "retry: 2000\n\n"
     spoken = clock.monotonic()

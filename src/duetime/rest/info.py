@@ -8,15 +8,15 @@ from typing import Annotated, Any
 from fastapi import Body, Query
 from starlette.responses import JSONResponse, Response
 
-from duetime.rest.dependencies import Caller, Context, operators_only, problems, router
+from duetime.rest.dependencies import Caller, Context, problems, router
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import Asked, PreviewGiven, naming_trigger, times_in, trigger_parts
 from duetime.rest.responses import CallerShape, WorkersShape
 from duetime.service import answers
+from duetime.service.errors import refuse
 from duetime.service.operations.schedules import PreviewTimes
 from duetime.service.operations.schedules import preview as read_preview
 from duetime.service.operations.status import status as read_status
-from duetime.service.operations.status import worker_views
 from duetime.service.operations.status import workers as read_workers
 from duetime.service.operations.upcoming import ListUpcoming
 from duetime.service.operations.upcoming import upcoming as coming
@@ -46,9 +46,10 @@ def upcoming(call: Caller, query: Annotated[UpcomingAsked, Query()]) -> Response
 @standing.get("/workers", response_model=WorkersShape)
 def workers(call: Caller, context: Context, query: Annotated[Asked, Query()]) -> Response:
     """List the workers. For operators."""
-    operators_only(context, call)
+    if not context.may_operate(call):
+        raise refuse("operators_only", "this needs a token with the scope operator: `duetime token issue` makes one")
     call = call.in_zone(query.timezone)
-    return JSONResponse({"workers": worker_views(call, read_workers(call).value)})
+    return JSONResponse({"workers": read_workers(call).value})
 
 
 @standing.get("/status", response_model=answers.ServerStatus)

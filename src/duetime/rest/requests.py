@@ -20,19 +20,13 @@ from pydantic_core import InitErrorDetails, PydanticKnownError
 
 from duetime.engine.clock import DAY, SECOND
 from duetime.engine.errors import InvalidTrigger
-from duetime.service import MOST_SECONDS
+from duetime.rest.errors import NO_NUL
 from duetime.service.kind_spec import known_specs
 from duetime.service.options import TIME_LIMITS, PolicyOption, policy_options, time_options
 from duetime.service.when import WAYS, TriggerParts
 
 KINDS = " or ".join(", ".join(known_specs()).rsplit(", ", 1))
 _DEEPEST = 50
-
-
-def _plain(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("must not hold NUL characters")
-    return text
 
 
 def _shallow(value: Any) -> Any:
@@ -50,8 +44,8 @@ def _children(value: Any) -> list[Any]:
     return [each for each in inner if isinstance(each, dict | list)]
 
 
-Text = Annotated[str, AfterValidator(_plain), Field(pattern=r"^[^\u0000]*$")]
-Key = Annotated[Text, Field(min_length=1, max_length=200)]
+Text = Annotated[str, Field(pattern=NO_NUL)]
+Name = Annotated[Text, Field(min_length=1, max_length=200)]
 Time = Annotated[
     Text,
     Field(max_length=100, description="ISO 8601, or words such as `in 2 hours`; without offset, in the time zone."),
@@ -294,12 +288,12 @@ class NewScheduleGiven(TimesGiven):
     kind: Annotated[Text, Field(min_length=1, max_length=50)] = Field(
         description=f"{KINDS}.", examples=[next(iter(known_specs()), "")]
     )
-    name: Annotated[Text, Field(min_length=1, max_length=200)]
+    name: Name
     trigger: TriggerOrOption = None
     max_runs: int | None = Field(default=None, ge=1, le=2**53, description="As in the policy.")
     payload: Json = Field(description=_PAYLOAD, examples=[{"task": "echo", "args": ["hello"]}])
     policy: PolicyGiven = PolicyGiven()
-    idempotency_key: Key | None = Field(
+    idempotency_key: Name | None = Field(
         default=None,
         description="Repeating a request with the same key returns the first result, like the header Idempotency-Key.",
     )
@@ -312,7 +306,7 @@ class EditGiven(TimesGiven):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
-    name: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
+    name: Name | None = None
     trigger: Trigger | None = None
     payload: Json | None = Field(default=None, description=_PAYLOAD)
     policy: PolicyGiven | None = None
@@ -332,13 +326,6 @@ class PreviewGiven(TimesGiven):
 
 # -- query parameters: filters, pages and zones; unknown names are refused, as in bodies -----------------------------
 
-Name = Annotated[Text, Field(min_length=1, max_length=200)]
-Cursor = Annotated[Text, Field(max_length=200, description="`next_cursor` of the previous page.")]
-
-
-Limit = Annotated[int, Field(ge=1, le=1000, description="Maximum number of results.")]
-OF_OWNER = "Only this owner; for operators, who otherwise see all."
-
 
 class Asked(Known):
     timezone: Zone | None = Field(
@@ -347,14 +334,9 @@ class Asked(Known):
 
 
 class Paged(Asked):
-    limit: Limit = 100
-    cursor: Cursor | None = None
-
-
-class RunAsked(Asked):
-    wait_seconds: float = Field(default=0, ge=0, le=MOST_SECONDS, description="How long to wait for the run to end.")
-    force: bool = Field(default=False, description="Without a check of its condition `only_if`.")
+    limit: int = Field(default=100, ge=1, le=1000, description="Maximum number of results.")
+    cursor: Annotated[Text, Field(max_length=200, description="`next_cursor` of the previous page.")] | None = None
 
 
 class EventsAsked(Asked):
-    owner: Name | None = Field(default=None, description=OF_OWNER)
+    owner: Name | None = Field(default=None, description="Only this owner; for operators, who otherwise see all.")

@@ -49,17 +49,6 @@ class ChangedShape(ClosedModel):
     )
 
 
-class SentEventShape(ClosedModel):
-    event_id: int
-    duplicate: bool = Field(description="Whether an event with its key was sent before, which has this number.")
-    notes: list[str] = Field(default=[], description="Which schedules it starts.")
-    runs: list[answers.Run] = Field(default=[], description="At most 20 of the runs that it caused.")
-    ended: bool = Field(default=False, description="Whether all of them have ended, and none is still to come.")
-    reason: str | None = Field(default=None, description="Why not.")
-    warnings: list[str] = []
-    warning_codes: list[str] = []
-
-
 class RunsShape(PageShape):
     runs: list[answers.Run]
     notes: list[str] = Field(default=[], description="Which failures are kept elsewhere and therefore not listed.")
@@ -86,7 +75,7 @@ class DealtShape(ClosedModel):
 
 class AttentionShape(ClosedModel):
     attention: list[answers.Incident]
-    more: bool = Field(description="Whether there is more than this list shows.")
+    more: bool = Field(description="Whether there may be more: of very many runs, only the latest are looked at.")
 
 
 class MarksShape(ClosedModel):

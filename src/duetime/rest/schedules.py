@@ -20,7 +20,6 @@ from duetime.rest.requests import (
     GivenInZone,
     NewScheduleGiven,
     Paged,
-    RunAsked,
     naming_trigger,
     times_in,
     trigger_parts,
@@ -29,12 +28,12 @@ from duetime.rest.responses import ChangedShape, RunsShape, SchedulesShape, Stop
 from duetime.rest.runs import answer_runs, started_shape
 from duetime.service import answers
 from duetime.service.errors import refuse
+from duetime.service.lookup import find
 from duetime.service.operations.change import Cancel, ChangeRequest, Delete, Pause, Restore, Resume, change
 from duetime.service.operations.change_many import ChangeMany, change_many
 from duetime.service.operations.create import CreateSchedule
 from duetime.service.operations.create import create as create_schedule
-from duetime.service.operations.declaration import Answer
-from duetime.service.operations.edit import EditedSchedule, EditSchedule
+from duetime.service.operations.edit import EditSchedule
 from duetime.service.operations.edit import edit as edit_schedule
 from duetime.service.operations.history import History, run_views
 from duetime.service.operations.history import history as read_history
@@ -43,12 +42,10 @@ from duetime.service.operations.run import stop as stop_runs
 from duetime.service.operations.schedules import (
     ListSchedules,
     NextTimes,
-    Show,
     detail_of,
     details_of,
     list_schedules,
     next_times,
-    show,
 )
 from duetime.service.operations.waiting import await_result, has_ended, look_again, waited_for
 from duetime.service.presenters import schedule_shape
@@ -61,6 +58,7 @@ BulkGiven: Any = model_of("BulkGiven", ChangeMany, GivenInZone)
 SchedulesAsked: Any = model_of("SchedulesAsked", ListSchedules, Paged, "limit", "cursor")
 NextAsked: Any = model_of("NextAsked", NextTimes, Asked)
 PauseAsked: Any = model_of("PauseAsked", Pause, Asked, "schedule")
+RunAsked: Any = model_of("RunAsked", RunNow, Asked, "schedule", "fields")
 DeleteAsked: Any = model_of("DeleteAsked", Delete, Asked, "schedule")
 routes = router("schedules")
 Id = Annotated[str, Path(description="The id or number of a schedule, or an unambiguous name.", max_length=200)]
@@ -80,10 +78,6 @@ def _answer(call: Call, schedule: Schedule, status: int = 200, **more: Any) -> R
         headers["Location"] = f"/api/v1/schedules/{quote(schedule.definition.public_id, safe='')}"
     detail = detail_of(call, schedule)
     return JSONResponse(schedule_shape(schedule, call.zone, detail) | more, status, headers)
-
-
-def _find(call: Call, id: str) -> Schedule:
-    return show(call, Show(schedule=id)).value
 
 
 # -- create ---------------------------------------------------------------------------------------------------------
@@ -150,7 +144,7 @@ def _short_listed(schedule: Schedule, zone: str, detail: str | None) -> str:
 def get(call: Caller, id: Id, query: Annotated[Asked, Query()]) -> Response:
     """Return one schedule; its ETag is its version."""
     call = call.in_zone(query.timezone)
-    return _answer(call, _find(call, id))
+    return _answer(call, find(call, id))
 
 
 @routes.get("/schedules/{id}/runs", response_model=RunsShape, responses=_ONE)
@@ -175,7 +169,7 @@ def following(call: Caller, id: Id, query: Annotated[NextAsked, Query()]) -> Res
 def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfMatch = None) -> Response:
     """Change the given fields. With a version, only if nobody else has changed it since. A run in progress keeps its
     values. A one-off that has started cannot be changed, but a waiting prompt can be given another agent."""
-    schedule = _find(call, id)
+    schedule = find(call, id)
     if body.timezone is not None and body.trigger is None and body.next is None and not ways_in(times_in(body)):
         raise refuse("invalid", "timezone: requires a trigger or next; give that, too", "timezone")
     expected = _expected(if_match, schedule.definition.version)
@@ -185,16 +179,11 @@ def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfM
     request = _edit_request(schedule, body, body.version if expected is None else expected)
     try:
         with naming_trigger(body, body.trigger):
-            return _edited(call, edit_schedule(call, request))
+            edited, warnings, notes = edit_schedule(call, request)
     except Conflict as error:
         if error.code != "conflict" or expected is None:
             raise
         raise refuse("changed", error.message) from None
-
-
-def _edited(call: Call, answer: Answer[EditedSchedule]) -> Response:
-    """Return a schedule after an edit, with all of the answer."""
-    edited, warnings, notes = answer
     more: dict[str, Any] = {**warning_facts(warnings), **({"notes": notes} if notes else {}), "limits": edited.limits}
     return _answer(call, edited.schedule, **more)
 
@@ -261,7 +250,7 @@ async def run(call: Caller, threads: Threads, id: Id, query: Annotated[RunAsked,
     call = call.in_zone(query.timezone)
     in_thread = partial(threads.run, call.caller.owner)
     with threads.waiting(call.caller.owner) if query.wait_seconds else nullcontext():
-        started = await in_thread(partial(run_now, call, RunNow(schedule=id, force=query.force)))
+        started = await in_thread(partial(run_now, call, request_of(RunNow, query, schedule=id)))
         look = lambda seen: in_thread(partial(look_again, call, seen))  # noqa: E731
         run = await await_result(started.value, look, has_ended, query.wait_seconds)
     waited = await in_thread(partial(waited_for, call, run)) if query.wait_seconds else {}
@@ -272,7 +261,7 @@ async def run(call: Caller, threads: Threads, id: Id, query: Annotated[RunAsked,
 @routes.post("/schedules/{id}/stop", status_code=202, response_model=StoppedShape, responses=_ONE)
 def stop(call: Caller, id: Id) -> Response:
     """Stop the runs of a schedule that are in progress or waiting; the schedule continues."""
-    (stopped, schedule), _, notes = stop_runs(call, Stop(schedule=_find(call, id)))
+    (stopped, schedule), _, notes = stop_runs(call, Stop(schedule=find(call, id)))
     shape = None if schedule is None else schedule_shape(schedule, call.zone)
     runs = run_views(call, stopped)
     return JSONResponse({"runs": runs, "schedule": shape, "confirmation": " ".join(notes)}, 202)

@@ -46,10 +46,9 @@ def _of_settings(value: Any) -> Iterator[str]:
 
 
 def _of_field(name: str, value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping) or name == "body":  # headers, or a text with placeholders
+    # Headers, a text with placeholders, or an address of which only the password is a secret.
+    if isinstance(value, Mapping) or name in ("body", "db", "address"):
         yield from secrets_in(value)
-    elif name in ("db", "address"):  # neither the path of a file nor the user of a server is a secret
-        yield from (secret for secret in secrets_in(value) if f"://{secret}:" not in value)
     elif isinstance(value, str) and value:
         yield value
         yield from secrets_in_address(value) if "://" in value else ()

@@ -40,7 +40,9 @@ class Value:
     def __repr__(self) -> str:
         """Return what identifies it, without its payload, which may contain credentials."""
         type_: Any = type(self)
-        names = (name for name in ("id", "run_id", "name", "status", "at", "reads_as") if name in _readers(type_))
+        names = (
+            name for name in ("id", "event_id", "run_id", "name", "status", "at", "reads_as") if name in _readers(type_)
+        )
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -294,6 +296,28 @@ class RunDetails(Run):
     """The run of the same schedule that was due before it."""
     following_run: int | None
     """The run of the same schedule that was due after it."""
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class EmittedEvent(Value):
+    """An event that was sent, and what it starts."""
+
+    event_id: int
+    """Its number."""
+    duplicate: bool
+    """Whether an event with its key was sent before, which has this number."""
+    notes: list[str] = field(default_factory=list)
+    """Which schedules it starts."""
+    runs: list[Run] = field(default_factory=list)
+    """At most 20 of the runs that it caused, those that failed first, if the sender waited for them."""
+    ended: bool = False
+    """Whether all of them have ended, and none is still to come."""
+    reason: str | None = None
+    """Why not."""
+    warnings: list[str] = field(default_factory=list)
+    """That nothing listens to it."""
+    warning_codes: list[str] = field(default_factory=list)
+    """The codes of the warnings, in the same order."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)

@@ -105,9 +105,8 @@ class RunFollower:
 
     def _begins(self, run: Run) -> bool:
         """Return whether to report a start; a run that never started (missed, skipped) has none."""
-        if run.status in LIVE:
-            return run.id not in self._live
-        return run.started is not None and run.id not in self._live and self._ends(run)
+        is_over = run.started is not None and self._ends(run)
+        return run.id not in self._live and (run.status in LIVE or is_over)
 
     def _ends(self, run: Run) -> bool:
         return run.status not in LIVE and (run.id not in self._ended or self._ended[run.id] != run.finished)
@@ -165,14 +164,12 @@ class Follower:
         self._query = RunQuery(owner=owner, limit=BATCH, count_to=0)
         self._owner = owner
         now, newest = scheduler.clock.now(), scheduler.store.newest_run()
-        self._since = Instant(now - _WINDOW)
+        begin = since or Position(now, newest)
+        self._since = Instant(min(begin.instant - _WINDOW, now))
         self._told: dict[ScheduleId, tuple[Instant, int, str]] = {}
         if since is None:
             self._remember(self._read_changes().items)
-        else:
-            self._since = Instant(min(since.instant - _WINDOW, now))
-        low = newest if since is None else min(since.run, newest)
-        self._runs = RunFollower(self._ask, scheduler.clock, low, resumed=since is not None)
+        self._runs = RunFollower(self._ask, scheduler.clock, min(begin.run, newest), resumed=since is not None)
 
     def look(self) -> Look:
         now = self._scheduler.clock.now()

@@ -53,7 +53,7 @@ class TimelineRow:
     kind: str
     bins: Counter[int] = field(default_factory=lambda: _NONE)
     """Future occurrences by bin; rows that fire together share them."""
-    past: dict[int, Counter[str]] = field(default_factory=dict)
+    past: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     about: bool = False
     """Whether the counts are an estimate."""
     worst: dict[int, Run] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Density:
                     known[alike] = _count(schedule, self.window, now, share)
                 bins, about = known[alike]
                 if bins:
-                    row = TimelineRow(definition.public_id, definition.name, definition.kind, bins, {}, about)
+                    row = TimelineRow(definition.public_id, definition.name, definition.kind, bins, about=about)
                     row.owner, row.short_id = definition.owner, definition.short_id
                     self.rows[definition.id] = row
 
@@ -136,10 +136,7 @@ class Density:
                 row.short_id = f"{run.kind[0]}{run.schedule}"
             rank = RANKS[run.status]
             for bin, number in spread.items():
-                outcomes = row.past.get(bin)
-                if outcomes is None:
-                    outcomes = row.past[bin] = Counter()
-                outcomes[run.status] += number
+                row.past[bin][run.status] += number
                 if bin not in row.worst or RANKS[row.worst[bin].status] < rank:
                     row.worst[bin] = run
 

@@ -83,19 +83,15 @@ class PayloadField(NamedTuple):
         return value
 
 
-def fields_of(model: type[Any]) -> Collection[PayloadField]:
+def fields_of(model: type) -> Collection[PayloadField]:
     """Return the fields of a dataclass, in their order."""
     return _fields_by_name(model).values()
 
 
-def _fields_by_name(model: type[Any]) -> Mapping[str, PayloadField]:
-    if model not in _fields:
-        hints = get_type_hints(model, include_extras=True)
-        _fields[model] = {each.name: _field(each, hints[each.name]) for each in dataclasses.fields(model)}
-    return _fields[model]
-
-
-_fields: dict[type, Mapping[str, PayloadField]] = {}
+@cache
+def _fields_by_name(model: Any) -> Mapping[str, PayloadField]:
+    hints = get_type_hints(model, include_extras=True)
+    return {each.name: _field(each, hints[each.name]) for each in dataclasses.fields(model)}
 
 
 def _field(field: dataclasses.Field[Any], hint: Any) -> PayloadField:
@@ -110,12 +106,12 @@ def _field(field: dataclasses.Field[Any], hint: Any) -> PayloadField:
     return PayloadField(field.name, json_type_of(type_), required, default, about)
 
 
-def inputs_of(model: type[Any], taken: Container[str], prefix: str) -> dict[str, PayloadField]:
+def inputs_of(model: type, taken: Container[str], prefix: str) -> dict[str, PayloadField]:
     """Return the fields by the names of their inputs. A name that another input already uses gets the prefix."""
     return {prefix + field.name if field.name in taken else field.name: field for field in fields_of(model)}
 
 
-def checked_payload(model: type[Any], payload: Mapping[str, Any], kind: str) -> dict[str, Any]:
+def checked_payload(model: type, payload: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Return the payload with its defaults, without those that are None. Raise InvalidInput, naming the field, if it
     does not fit the model."""
     fields = _fields_by_name(model)

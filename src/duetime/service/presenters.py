@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from duetime.engine.actor import actor_from, actor_phrase, declared_by, is_agents
 from duetime.engine.clock import NEVER, SECOND, Instant
@@ -22,12 +22,10 @@ from duetime.engine.model import (
     Schedule,
     ScheduleId,
     ScheduleState,
-    Trouble,
     WorkerRow,
     executed,
     status_of,
 )
-from duetime.engine.policy.incidents import IncidentRow
 from duetime.engine.policy.options import policy_from_json, tags_in
 from duetime.engine.queries import upcoming
 from duetime.engine.times import iso_local
@@ -103,11 +101,6 @@ def brief_view(schedule: Schedule, zone: str) -> dict[str, Any]:
     further = {"paused_until": instant_view(definition.resume_at, zone), "note": masked(progress.note)}
     further["source"] = source_view(definition.key)
     return view | {name: value for name, value in further.items() if value is not None}
-
-
-@lru_cache(maxsize=1024)
-def _max_runs(policy: str) -> Any:
-    return masked((json_object(policy) or {}).get("max_runs"))  # it may have been edited by hand in the database
 
 
 def next_of(progress: Progress) -> Instant | None:
@@ -208,7 +201,7 @@ def schedule_shape(
         masking = masking_of(definition.kind)
         size = len(definition.payload)
         payload = masking.brief(payload, masking.hide) if brief else masking.show(payload, size)
-    created = instant_view(definition.created, zone)
+    created, policy = instant_view(definition.created, zone), policy_shape(definition.policy)
     unchanged = definition.updated == definition.created
     return {
         "id": definition.public_id,
@@ -223,14 +216,14 @@ def schedule_shape(
         "payload": payload,
         "author": author_view(definition),
         "source": source_view(definition.key),
-        "policy": policy_shape(definition.policy),
+        "policy": policy,
         "created_at": created,
         "next_run": instant_view(next_of(progress), zone),
         "last_run": instant_view(progress.last_run, zone),
         "last_status": progress.last_status,
         "last_error": progress.last_error and masked(progress.last_error),
         "run_count": executed(progress),
-        "max_runs": _max_runs(definition.policy),
+        "max_runs": None if policy is None else policy["max_runs"],
         "failures_in_a_row": progress.failures,
         "note": progress.note and masked(progress.note),
         "paused_until": instant_view(definition.resume_at, zone),
@@ -242,6 +235,7 @@ def schedule_shape(
 
 
 _INSTANTS = ("at", "start", "end", "anchor")
+_DURATIONS = {"period_us": "seconds", "jitter_us": "jitter", "cooldown_us": "at_most_every"}
 
 
 def trigger_shape(text: str, zone: str | None = None) -> View:
@@ -260,12 +254,9 @@ def _trigger_shape(text: str, zone: str | None) -> View:
         view |= {name: _in_zone(view[name], zone) for name in _INSTANTS if name in view}
     if "at" in view:
         view["run_at"] = view.pop("at")
-    if "period_us" in view:
-        view["seconds"] = _seconds(view.pop("period_us"))
-    if "jitter_us" in view:
-        view["jitter"] = _seconds(view.pop("jitter_us"))
-    if "cooldown_us" in view:
-        view["at_most_every"] = _seconds(view.pop("cooldown_us"))
+    for field, name in _DURATIONS.items():
+        if field in view:
+            view[name] = _seconds(view.pop(field))
     if "outcome" in view:
         rest: View = {name: view[name] for name in ("timezone", "at_most_every") if name in view}
         return {"type": "after", "schedule": view["id"], "name": view["label"], "outcome": view["outcome"], **rest}
@@ -315,18 +306,15 @@ def _policy_shape(text: str) -> View | None:
     } | {"tagged": masked(tags_in(policy.tagged))}
 
 
-_NOT_SET: Final = object()
-
-
 def options_view(policy: str, trigger: str, zone: str, defaults: Mapping[str, Any] = MappingProxyType({})) -> View:
     """Return the options of a stored policy that differ from the defaults, which may be those of a kind, and the limits
     of the times, so that whoever set them can read them back."""
     stored = json_object(policy) or {}
-    shape = (_policy_shape(policy) or {}) if stored else {}
+    shape = _policy_shape(policy) or {}
     options = {
         option.argument: shape[option.argument]
         for option in policy_options().values()
-        if option.argument in shape and stored.get(option.name, _NOT_SET) not in (_NOT_SET, defaults.get(option.name))
+        if shape and option.name in stored and stored[option.name] != defaults.get(option.name)
     }
     times = _trigger_shape(trigger, zone)
     return options | {name: _to_the_second(times[name]) for name in TIME_LIMITS if name in times}
@@ -420,29 +408,4 @@ def coming_shape(instant: Instant, schedule: Schedule, zone: str) -> View:
         "short_id": definition.short_id,
         "name": masked(definition.name),
         "reads_as": reads_as(definition.trigger),
-    }
-
-
-def incident_shape(incident: IncidentRow, zone: str) -> View:
-    """Return an incident for programs, or a run that needs attention without one."""
-    first, number = incident.first, incident.number
-    if incident.trouble == Trouble.MISSED:  # noticed later, and all times of a range at once
-        first, number = min(first, incident.run_due or first), max(number, abs(incident.occurrences or 1))
-    return {
-        "key": f"incident-{incident.id}" if incident.id else f"run-{incident.run}" if incident.run else None,
-        "id": incident.public_id or None,
-        "short_id": f"{incident.kind[:1]}{incident.schedule}",
-        "name": masked(incident.name),
-        "owner": incident.owner,
-        "kind": incident.kind,
-        "tags": masked(incident.tags),
-        "trouble": incident.trouble,
-        "text": masked(incident.text),
-        "run_id": incident.run,
-        "run_status": incident.run_status,
-        "since": instant_view(first, zone),
-        "last": instant_view(incident.last, zone),
-        "count": number,
-        "status": "open" if incident.resolved is None else "resolved",
-        "resolved_by": actor_view(incident.actor),
     }

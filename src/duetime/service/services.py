@@ -37,8 +37,11 @@ WORKER_WARNINGS = (NO_WORKER, NO_WORKER_FOR_KIND, SESSIONS_ONLY)
 _NEEDS = '"needs"'
 _EVENT = '"type":"event"'
 """In every stored trigger that waits for an event, and in no other."""
+_TEXT = "{text}"
+"""Stands for the result of the run before, in texts of a schedule that follows another one."""
 declare(
     event_unknown="No event {event} has arrived yet; it fires when one does.",
+    no_event="No event starts it, so its text in braces stays as it is written.",
     unknown_path="The latest event {event} has no {path}, so its place stays as it is written.",
     no_worker="No worker is running, so nothing fires until one does: run `duetime service install`.",
     no_worker_for_kind="No worker that is running takes a {kind}, so it does not fire until one does.",
@@ -129,7 +132,7 @@ class Services:
             *self._work_warnings(definition),
             *(self.result_warnings(definition) if delivery else ()),
             *(self._gate_warnings(definition.policy) if is_gated(definition.policy) else ()),
-            *(self._event_warnings(definition) if _EVENT in definition.trigger else ()),
+            *(self._event_warnings(definition) if _EVENT in definition.trigger or _TEXT in definition.payload else ()),
             *_trigger_warnings(definition.trigger, since),
             *self.hooks(definition.kind).create_warnings(definition, payload if isinstance(payload, dict) else {}),
         ]
@@ -142,6 +145,10 @@ class Services:
     def _event_warnings(self, definition: Definition) -> list[ScheduleWarning]:
         name, payload = (json_object(definition.trigger) or {}).get("event"), json_object(definition.payload) or {}
         texts = [payload[each] for each in self.hooks(definition.kind).templates if each in payload]
+        if name is None:
+            from duetime.engine.event_templates import unknown_paths  # few schedules need it
+
+            return [warning("no_event")] if "text" in unknown_paths(texts, None) else []
         return self.event_warnings(definition.owner, str(name), texts)
 
     def event_warnings(self, owner: str, name: str, texts: Sequence[object] = ()) -> list[ScheduleWarning]:
@@ -156,11 +163,11 @@ class Services:
 
     def worker_warnings(self, kind: str | None = None) -> list[ScheduleWarning]:
         """Return the reasons why schedules of this kind, or of any kind, might not fire."""
-        return self._warnings_about(self.scheduler.workers(), kind)
+        return self._warnings_about(self.scheduler.store.workers(), kind)
 
     def label_warnings(self, lanes: Sequence[str] | None = None) -> list[ScheduleWarning]:
         """Return a warning for each label that scheduled work, or that in these lanes, needs and no live worker has."""
-        alive = living(self.scheduler.workers(), self.scheduler.clock.now())
+        alive = living(self.scheduler.store.workers(), self.scheduler.clock.now())
         lanes = self.scheduler.store.lanes() if lanes is None else lanes
         labels = {kind_and_label(lane)[1] for lane in lanes if alive}
         lacking = labels - {"", *(label for worker in alive for label in labels_of(worker))}

@@ -71,6 +71,5 @@ def shown_status(run: Run) -> str:
 
 def foremost(details: Collection[str | None]) -> str | None:
     """Return which of the details of its runs is shown for a schedule."""
-    elsewhere = (each for each in details if each is not None and each.startswith(_ON))
-    on_executor = next(elsewhere, None) if RUNNING not in details else None
-    return on_executor or next((detail for detail in (RUNNING, HELD, *STATE_DETAILS) if detail in details), None)
+    on_executors = (each for each in details if each is not None and each.startswith(_ON))
+    return next((each for each in (RUNNING, *on_executors, HELD, *STATE_DETAILS) if each in details), None)

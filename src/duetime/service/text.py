@@ -64,19 +64,14 @@ def gist(error: str | None, report: str | None, result: Any) -> str:
     return "" if summary is None else compact(summary)
 
 
-_ISO: Final = r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)[+-]\d\d:\d\d"
+_ISO: Final = r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d(?::(?!00)\d\d)?)(?::00)?[+-]\d\d:\d\d"
+"""A time, of which the groups are the day and the time of day, without seconds if there are none."""
 _PAST: Final = pattern(rf"{_ISO} is in the past; it is now {_ISO}")
 
 
 def plain_times(text: str) -> str:
     """Rewrite the times in an error about a past time, which programs read too, as people write them."""
-    return _PAST.sub(
-        lambda match: f"{_plain(*match.groups()[:2])} is in the past; it is now {_plain(*match.groups()[2:])}", text
-    )
-
-
-def _plain(day: str, time: str) -> str:
-    return f"{day} {time.removesuffix(':00')}"
+    return _PAST.sub(r"\1 \2 is in the past; it is now \3 \4", text)
 
 
 def whole_number(text: str, digits: int) -> int | None:

@@ -26,6 +26,10 @@ EXPLANATIONS: Final = {
         "In the texts of a schedule that waits for an event, {path} stands for a value of the event. The latest event "
         "has none at this path, so the text stays as it is written; {{ is a brace."
     ),
+    "no_event": (
+        "{text} stands for the result of the run before, in a schedule that follows another one; this one has times. "
+        "What its condition only_if saw is added to the end of a message; a task reads it as `context.gate`."
+    ),
     "no_worker": (
         "Schedules are stored, but no process executes them. `duetime service install` keeps one running in the "
         "background; `duetime serve` or `duetime worker` runs one in a terminal. Missed work is caught up then."

@@ -102,6 +102,7 @@ def _read_fully(text: str) -> tuple[str, dict[str, Any]]:
 
             problem = about_part(time, error).message.rstrip(".")
             advice = f'give a time such as "tomorrow at 9", or a rule such as {EXAMPLES}'
+            advice += ', or an event: "on deploy.done where state = ok"' if _HAPPENS.match(text) else ""
             raise InvalidInput(f"when: {problem}; {advice}", field="when") from None
     return type_, config
 
@@ -182,15 +183,15 @@ def when_of(way: str, value: Any) -> When:
         case "at":
             return When("once", {"run_at": value.isoformat() if isinstance(value, datetime) else value}, None)
         case "delay":
-            exact = f"{read_seconds(value, way):.6f}".rstrip("0").rstrip(".")
+            if (seconds := read_seconds(value, way)) < 0:
+                raise InvalidInput(field=way, problem="must be greater than zero, such as 30s or 2h")
+            exact = f"{seconds:.6f}".rstrip("0").rstrip(".")
             months = _months(value)  # which differ in length
             return When("once", {"run_at": f"in {months} months" if months else f"in {exact} seconds"}, None)
+        case "every" if isinstance(value, str):
+            return read_every(value)
         case "every":
-            return (
-                read_every(value)
-                if isinstance(value, str)
-                else When("interval", {"seconds": read_seconds(value, way)}, None)
-            )
+            return When("interval", {"seconds": read_seconds(value, way)}, None)
         case "cron":
             return When("cron", {"expression": value}, None)
         case "when" | "on" | "after" if not isinstance(value, str):

@@ -35,8 +35,8 @@ from duetime.engine.policy.decision import Change, Decision, RunDecider
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Excuses, Finished, plan_rescue
-from duetime.engine.policy.rows import Completion, Draft, NewRows, RunEvent, Writes
-from duetime.engine.store import Beat, ClaimRequest, Creation, Planned, RecordedAndClaimed, RunObserver, Store
+from duetime.engine.policy.rows import Completion, Draft, NewRows, RunEvent
+from duetime.engine.store import Beat, ClaimRequest, Creation, Planned, RecordedAndClaimed, RunObserver
 from duetime.engine.triggers.step_budget import within_transaction
 from duetime.engine.value_class import NamedTuple
 from duetime.stores.byte_limits import add_bytes, add_bytes_of
@@ -92,12 +92,6 @@ class ScheduleChange(NamedTuple):
     decide: Callable[[Change], Decision[Any]]
 
 
-def _sets_off_soon(writes: Writes, now: Instant) -> bool:
-    """Return whether a worker has to check the queue at once. A schedule that is only withdrawn, for example, needs no
-    worker."""
-    return bool(writes.new_runs or writes.runs or writes.follow_ups or writes.ended) or is_soon(writes.due_new, now)
-
-
 def _raise_refusal(result: T | Refused) -> T:
     if isinstance(result, Refused):
         raise result
@@ -109,7 +103,7 @@ def _to_created(rows: NewRows) -> Creation:
     return created
 
 
-class BaseStore(ReadsMixin, EventsMixin, HooksMixin, RunLogsMixin, Store, ABC):
+class BaseStore(ReadsMixin, EventsMixin, HooksMixin, RunLogsMixin, ABC):
     """The part of the store contract that does not depend on the database."""
 
     writes_overlap = False
@@ -246,13 +240,7 @@ class BaseStore(ReadsMixin, EventsMixin, HooksMixin, RunLogsMixin, Store, ABC):
     def _change_in(self, tx: Transaction, request: ScheduleChange) -> tuple[Any, bool]:
         schedule, now, decide = request
         before = tx.lock_schedule(schedule)
-        if before is None:
-            return NotFound(GONE), False
-        try:
-            writes, value = decide(Change(before, now, tx, tx.new_run_id))
-        except Refused as refusal:
-            return refusal.with_traceback(None), False  # which would keep the rows in memory
-        return self._carry_out(tx, before, writes, now) or value, _sets_off_soon(writes, now)
+        return (NotFound(GONE), False) if before is None else self._decide_and_write(tx, before, now, decide)
 
     def carry_out(self, batch: Batch) -> list[Schedule]:
         try:
@@ -275,12 +263,11 @@ class BaseStore(ReadsMixin, EventsMixin, HooksMixin, RunLogsMixin, Store, ABC):
             def write(id: ScheduleId, decide: Callable[[Change], Decision[T]]) -> T:
                 if id not in stored:
                     raise NotFound(GONE)
-                try:
-                    writes, value = decide(Change(stored[id], now, tx, tx.new_run_id, actor=actor))
-                except Refused as refusal:
-                    refusal.args = (f"{stored[id].definition.name}: {refusal}",)
-                    raise
-                return _raise_refusal(self._carry_out(tx, stored[id], writes, now) or value)
+                value, _ = self._decide_and_write(tx, stored[id], now, decide, actor)
+                if isinstance(value, Refused):
+                    value.args = (f"{stored[id].definition.name}: {value}",)
+                    raise value
+                return value
 
             for owner in sorted(limits):
                 tx.lock_owner(owner)
@@ -321,20 +308,29 @@ class BaseStore(ReadsMixin, EventsMixin, HooksMixin, RunLogsMixin, Store, ABC):
         current = None if schedule is None else tx.run(run)
         if schedule is None or current is None:
             return NotFound(GONE)
-        try:
-            writes, value = decide(Change(schedule, now, tx, tx.new_run_id), current)
-        except Refused as refusal:
-            return refusal.with_traceback(None)
-        return self._carry_out(tx, schedule, writes, now) or value
+        return self._decide_and_write(tx, schedule, now, lambda change: decide(change, current))[0]
 
-    def _carry_out(self, tx: Transaction, before: Schedule, writes: Writes, now: Instant) -> Refused | None:
-        """Write what was decided; return a refusal if one of the new runs exists already."""
+    def _decide_and_write(
+        self,
+        tx: Transaction,
+        before: Schedule,
+        now: Instant,
+        decide: Callable[[Change], Decision[T]],
+        actor: str | None = None,
+    ) -> tuple[T | Refused, bool]:
+        """Decide about a locked schedule, and write. Return the value or a refusal, and whether a worker has to check
+        the queue at once: a schedule that is only withdrawn, for example, needs no worker."""
+        try:
+            writes, value = decide(Change(before, now, tx, tx.new_run_id, actor=actor))
+        except Refused as refusal:
+            return refusal.with_traceback(None), False  # which would keep the rows in memory
         if tx.insert_runs(writes.new_runs):
-            return Conflict("this occurrence has a run already")
+            return Conflict("this occurrence has a run already"), False
         add_revived(tx, before, writes)
         apply(tx, writes, now, self.messenger)
         tx.announce()
-        return None
+        sets_off = writes.new_runs or writes.runs or writes.follow_ups or writes.ended
+        return value, bool(sets_off) or is_soon(writes.due_new, now)
 
     def beat(
         self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: Sequence[RunId] | None = None
@@ -351,6 +347,11 @@ class BaseStore(ReadsMixin, EventsMixin, HooksMixin, RunLogsMixin, Store, ABC):
             worker = WorkerId(tx.rows("insert_worker", name, ",".join(lanes), int(session), now, now, lease)[0][0])
         self._forget_workers()
         return worker
+
+    def retire(self, worker: WorkerId) -> None:
+        with self._write() as tx:
+            tx.send("retire_worker", worker)
+        self._forget_workers()
 
     def fits(self, schema: int) -> bool:
         known = self.known_schema

@@ -7,7 +7,6 @@ a bounded number in one transaction, in the order of the events. `EventRow.reach
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -17,7 +16,6 @@ from duetime.engine.clock import MINUTE, SECOND, Instant
 from duetime.engine.errors import InvalidInput, LimitReached
 from duetime.engine.model import ENDED, EventRow, Run, Schedule, ScheduleId
 from duetime.engine.policy.arrivals import Arrivals
-from duetime.engine.policy.rows import RunEvent
 from duetime.engine.store_interfaces import Events, SentEvent
 from duetime.engine.triggers.base import Trigger
 from duetime.engine.triggers.build import readable
@@ -26,7 +24,7 @@ from duetime.stores.incidents import IncidentsMixin
 from duetime.stores.record_and_claim import apply, insert_events
 from duetime.stores.search import Where
 from duetime.stores.shared_commit import SharedCommit
-from duetime.stores.transaction import Transaction, schedule_of
+from duetime.stores.transaction import Transaction, first_of, schedule_of
 from duetime.stores.trim import BYTES_PER_EVENT, TrimMixin, delete_oldest_events
 
 MAX_PER_MINUTE: Final = 20_000
@@ -64,11 +62,7 @@ def _size_of(event: EventRow) -> int:
 
 
 class EventsMixin(TrimMixin, IncidentsMixin, Events):
-    writes_overlap: bool
     _emits: SharedCommit[Request, SentEvent]
-
-    @abstractmethod
-    def tell_observer(self, events: Sequence[RunEvent]) -> None: ...
 
     def emit(self, event: EventRow, most_bytes: int | None = None) -> SentEvent:
         return self._emits.write((event, most_bytes))
@@ -130,8 +124,7 @@ class EventsMixin(TrimMixin, IncidentsMixin, Events):
         return self.listeners_of(schedule.definition.owner, f"{ENDED}{schedule.definition.id}", limit)
 
     def event(self, event: int) -> EventRow | None:
-        rows = self._named("event_by_id", event)
-        return EventRow._make(rows[0]) if rows else None
+        return first_of(self._named("event_by_id", event), EventRow._make)
 
     def has_open_events(self) -> bool:
         return bool(self._named("has_open_events"))

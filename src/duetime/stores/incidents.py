@@ -11,7 +11,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.model import Definition, Schedule, ScheduleId, Trouble, WorkerId
 from duetime.engine.policy.bulk import begin_all
-from duetime.engine.policy.follow_ups import NO_PAYLOAD, Messenger, drafts_of
+from duetime.engine.policy.follow_ups import NO_PAYLOAD, drafts_of
 from duetime.engine.policy.incidents import (
     ALERT_PAUSE,
     GATHER_FOR,
@@ -40,14 +40,6 @@ from duetime.stores.records import RecordsMixin
 from duetime.stores.search import marks
 from duetime.stores.transaction import Transaction, schedule_of
 
-_IS_OPEN: Final = """p.state NOT IN ('cancelled', 'deleted') AND NOT CASE WHEN i.trouble IN ('paused', 'broken')
-  THEN p.state NOT IN ('paused', 'broken') WHEN i.trouble = 'untaken' AND i.run IS NULL
-  THEN NOT EXISTS (SELECT 1 FROM due d WHERE d.schedule = i.schedule AND d.at <= i.last)
-  WHEN i.trouble = 'held' THEN NOT EXISTS (SELECT 1 FROM runs h
-    WHERE h.schedule = i.schedule AND h.status = 'waiting' AND substr(h.error, 1, 6) = 'held: ')
-  ELSE p.failures = 0 AND COALESCE(p.last_status, '') = 'completed' AND COALESCE(p.last_run, 0) >= i.last END
-AND COALESCE(r.status, '') NOT IN ('pending', 'queued', 'running', 'waiting')"""
-"""A worker ends the others soon: see `incidents_over`. While the run is tried again, nobody needs to do anything."""
 MOST_NOTED: Final = 200
 """Maximum number of incidents of work without a worker that one transaction notes."""
 _MARKED: Final = {None: "", True: " AND i.resolved IS NOT NULL", False: " AND i.resolved IS NULL"}
@@ -112,8 +104,6 @@ def _without_sessions(tx: Transaction, writes: Sequence[FurtherWrite], worker: W
 
 
 class IncidentsMixin(RecordsMixin, Incidents):
-    messenger: Messenger | None
-
     @abstractmethod
     def _announce(self, *, soon: bool = True) -> None: ...
 
@@ -184,7 +174,7 @@ class IncidentsMixin(RecordsMixin, Incidents):
 
     def incidents(self, owner: str | None, limit: int, *, resolved: bool | None = None) -> list[IncidentRow]:
         of_owner, values = ("", ()) if owner is None else (" AND i.owner = ?", (owner,))
-        needed = f"{self._sql['incidents_known']}{_MARKED[resolved]} AND {_IS_OPEN}{of_owner}"
+        needed = f"{self._sql['incidents_open']}{_MARKED[resolved]}{of_owner}"
         return self._incidents(f"{needed} ORDER BY i.id DESC LIMIT ?", [*values, limit])
 
     def incidents_of(self, schedules: Sequence[ScheduleId], incidents: Sequence[int] = ()) -> list[IncidentRow]:

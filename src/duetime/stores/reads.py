@@ -13,19 +13,19 @@ from duetime.engine.model import Attempt, DueEntry, Run, RunId, Schedule, Schedu
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.gates import GateGift, gift_from, last_of
 from duetime.engine.policy.rows import StoredMemory
-from duetime.engine.store import Page, PauseOfAll, RunInput, RunQuery, RunStopRequest, ScheduleQuery
+from duetime.engine.store import Page, PauseOfAll, RunInput, RunQuery, RunStopRequest, ScheduleQuery, Store
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.stores.byte_limits import read_page, run_bytes, schedule_bytes
 from duetime.stores.run_search import run_count, run_counts, run_page, runs_by_due
 from duetime.stores.search import Placed, firing, marks, place_of, schedule_count, schedule_page, whole_rows
-from duetime.stores.transaction import held_of, schedule_of
+from duetime.stores.transaction import first_of, held_of, schedule_of, value_of
 
 RECENT_SECONDS = 1.0
 MOST_REMEMBERED = 10_000
 """Number of owners of whom it is remembered that nothing is paused."""
 
 
-class NamedQueries(ABC):
+class NamedQueries(Store, ABC):
     """Runs reads, given as an SQL statement or by the name of one."""
 
     _sql: ClassVar[Mapping[str, str]]
@@ -102,8 +102,7 @@ class ReadsMixin(NamedQueries):
         return [schedule_of(row) for row in self._named("schedules_by_key_prefix", owner, prefix, end)]
 
     def _one(self, name: str, *values: Any) -> Schedule | None:
-        rows = self._named(name, *values)
-        return schedule_of(rows[0]) if rows else None
+        return first_of(self._named(name, *values), schedule_of)
 
     def marks(self, owner: str, kind: str, subject: str) -> list[tuple[Any, ...]]:
         living = self._named("living_marks", owner, kind, subject)
@@ -165,22 +164,17 @@ class ReadsMixin(NamedQueries):
         return bool(self._named("other_owners", self._texts(lanes), owner, owner)[0][0])
 
     def run(self, run: RunId) -> Run | None:
-        rows = self._named("run_by_id", run)
-        return Run._make(rows[0]) if rows else None
+        return first_of(self._named("run_by_id", run), Run._make)
 
     def starts_at(self, run: Run) -> Instant | None:
-        rows = self._named("starts_at", run.schedule, run.id)
-        return Instant(rows[0][0]) if rows else None
+        return value_of(self._named("starts_at", run.schedule, run.id))
 
     def neighbours(self, run: Run) -> tuple[RunId | None, RunId | None]:
         place = run.schedule, run.due, run.id
-        answers = [self._named(name, *place) for name in ("run_before", "run_after")]
-        before, after = [RunId(rows[0][0]) if rows else None for rows in answers]
-        return before, after
+        return value_of(self._named("run_before", *place)), value_of(self._named("run_after", *place))
 
     def traceback(self, run: RunId) -> str | None:
-        rows = self._named("traceback_of_run", run)
-        return rows[0][0] if rows else None
+        return value_of(self._named("traceback_of_run", run))
 
     def run_input(self, run: RunId) -> RunInput:
         rows = self._named("input_of_run", run)
@@ -198,7 +192,7 @@ class ReadsMixin(NamedQueries):
         return {RunId(run): gift_from(text) for run, text in self._rows(statement, list(runs))} if runs else {}
 
     def trace_of(self, run: RunId) -> str | None:
-        return next((trace for (trace,) in self._named("trace_of", run)), None)
+        return value_of(self._named("trace_of", run))
 
     def stop_requests(self, runs: Sequence[RunId]) -> dict[RunId, RunStopRequest]:
         if not runs:

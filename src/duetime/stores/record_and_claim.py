@@ -106,9 +106,9 @@ def settle(
     runs = [item.run for item in finished]
     remembered = all(map(known.__contains__, runs))
     held = _update_known(known, tx.holdings(runs)) if remembered else tx.held(runs)
-    settlement = plan_settlement(held, finished, worker, now, tx)
-    apply(tx, settlement.writes, now, messenger)
-    return settlement.answers, is_soon(settlement.writes.due_new, now)
+    writes, answers = plan_settlement(held, finished, worker, now, tx)
+    apply(tx, writes, now, messenger)
+    return answers, is_soon(writes.due_new, now)
 
 
 def answers_of(finished: Sequence[Finished], rest: Sequence[Finished], answers: Sequence[Receipt]) -> list[Receipt]:

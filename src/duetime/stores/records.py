@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from itertools import pairwise
-from typing import Any
 
 from duetime.engine.clock import HOUR, SECOND, Instant
 from duetime.engine.model import ExecutorRow, Run, RunId, ScheduleId
@@ -30,7 +29,7 @@ from duetime.engine.store_interfaces import (
 )
 from duetime.stores.reads import NamedQueries
 from duetime.stores.search import LANES, LIVE, NOT_DELETED, marks, whole_rows
-from duetime.stores.transaction import Transaction
+from duetime.stores.transaction import Transaction, first_of, value_of
 
 MAX_FORGOTTEN = 500
 """Maximum number of expired records that one call of `revoke` deletes."""
@@ -114,7 +113,7 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
     def repeat_remote(self, owner: str, fingerprint: str, since: Instant, now: Instant) -> Remote | None:
         with self._write() as tx:
             taken = tx.rows("repeat_remote", now, owner, fingerprint, since)
-            return _first(tx.rows("remote_by_id", taken[0][0])) if taken else None
+            return first_of(tx.rows("remote_by_id", taken[0][0]), Remote._make) if taken else None
 
     def update_remote(self, remote: Remote) -> None:
         with self._write() as tx:
@@ -125,10 +124,10 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
             tx.rows("delete_remote", id)
 
     def remote(self, id: str) -> Remote | None:
-        return _first(self._named("remote_by_id", id))
+        return first_of(self._named("remote_by_id", id), Remote._make)
 
     def remote_by_key(self, owner: str, key: str) -> Remote | None:
-        return _first(self._named("remote_by_key", owner, key))
+        return first_of(self._named("remote_by_key", owner, key), Remote._make)
 
     def remotes(self, owner: str, now: Instant, topic: str | None = None) -> list[Remote]:
         rows = self._named("remotes_of", owner, now) if topic is None else self._named("remotes_on", owner, topic, now)
@@ -147,8 +146,7 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
         return [row[0] for row in self._named("revoked", first, second)]
 
     def signing_generation(self, owner: str) -> int:
-        rows = self._named("rotations", owner)
-        return int(rows[0][0]) if rows else 0
+        return value_of(self._named("rotations", owner)) or 0
 
     def rotate_signing_key(self, owner: str, now: Instant, limit: int) -> int | None:
         with self._write() as tx:
@@ -167,8 +165,7 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
             tx.rows("publish", settings)
 
     def published(self) -> str | None:
-        rows = self._named("published")
-        return str(rows[0][0]) if rows else None
+        return value_of(self._named("published"))
 
     def store_id(self) -> str:
         return f"{self._named('store_id')[0][0] % 2**64:016x}"
@@ -180,16 +177,12 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
     def executors(self) -> list[ExecutorRow]:
         return [ExecutorRow._make(row) for row in self._named("executors")]
 
-    def public_ids(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, str]:
+    def public_ids(self, schedules: Sequence[ScheduleId], *, deleted: bool = True) -> dict[ScheduleId, str]:
         ids = sorted(set(schedules))
         if not ids:
             return {}
-        return dict(self._rows(f"SELECT id, public_id FROM schedules WHERE id IN ({marks(ids)})", ids))  # noqa: S608
-
-    def undeleted(self, schedules: Sequence[ScheduleId]) -> set[ScheduleId]:
-        ids = sorted(set(schedules)) or [ScheduleId(0)]
-        sql = f"SELECT s.id FROM schedules s WHERE s.id IN ({marks(ids)}) AND {NOT_DELETED}"  # noqa: S608
-        return {id for (id,) in self._rows(sql, ids)}
+        where = f"s.id IN ({marks(ids)})" if deleted else f"s.id IN ({marks(ids)}) AND {NOT_DELETED}"
+        return dict(self._rows(f"SELECT s.id, s.public_id FROM schedules s WHERE {where}", ids))  # noqa: S608
 
     def latest_failures(self, schedules: Sequence[ScheduleId]) -> list[Run]:
         statement = " UNION ALL ".join([whole_rows(_LATEST_FAILURE)] * len(schedules))
@@ -232,12 +225,10 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
 
     def newest_but(self, owner: str | None, number: int) -> RunId:
         of, values = ("", (number,)) if owner is None else (" WHERE owner = ?", (owner, number))
-        rows = self._rows(_NEWEST_BUT.format(of), values)
-        return RunId(rows[0][0] if rows else 0)
+        return value_of(self._rows(_NEWEST_BUT.format(of), values)) or RunId(0)
 
     def latest_but(self, owner: str, kind: str, number: int) -> RunId:
-        rows = self._rows(_LATEST_BUT, (owner, kind, number))
-        return RunId(rows[0][0] if rows else 0)
+        return value_of(self._rows(_LATEST_BUT, (owner, kind, number))) or RunId(0)
 
     def tally(self, above: RunId, upto: RunId, but: Sequence[RunId] = ()) -> list[Tally]:
         statement = _TALLY.format(f" AND id NOT IN ({marks(but)})" if but else "")
@@ -251,7 +242,3 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
 
     def depths(self, lanes: Sequence[str], now: Instant) -> dict[str, int]:
         return {lane: self._rows(_DEPTH, (lane, now))[0][0] for lane in lanes}
-
-
-def _first(rows: list[tuple[Any, ...]]) -> Remote | None:
-    return Remote._make(rows[0]) if rows else None

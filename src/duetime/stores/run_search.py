@@ -125,13 +125,11 @@ def run_page(query: RunQuery) -> tuple[str, list[Any]]:
     where = run_filter(query)
     by_due = runs_by_due(query)
     direction, beyond = ("ASC", ">") if query.oldest_first or query.ascending else ("DESC", "<")
-    order = f"due {direction}, id {direction}" if by_due else f"id {direction}"
+    columns = ("due", "id") if by_due else ("id",)
+    order = ", ".join(f"{column} {direction}" for column in columns)
     if query.cursor is not None:
-        at, last = read_cursor(query.cursor, 2 if by_due else 1)
-        if by_due:
-            where.add(f"(due, id) {beyond} (?, ?)", at, last)
-        else:
-            where.add(f"id {beyond} ?", last)
+        position = read_cursor(query.cursor, len(columns))
+        where.add(f"({', '.join(columns)}) {beyond} ({marks(columns)})", *position)
     statement = f"SELECT r.* FROM runs r{where.sql()} ORDER BY {order} LIMIT ?"  # noqa: S608
     statuses = {*query.statuses} if query.status is None else {query.status}
     if statuses and statuses <= _RARE and not by_due:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 import string
@@ -26,8 +25,9 @@ from duetime.stores.transaction import schedule_of
 # Named queries and numbered migrations, read from the SQL files beside this module.
 
 _FOLDER = Path(__file__).parent / "sql"
-_NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
-_WHOLE_ROW = re.compile(r"\b([sxprwam])\.\*")
+_NAMED = re.compile(r"^-- (name|part): (\w+)\n", re.MULTILINE)
+_PART = re.compile(r"\{(\w+)\}")
+_WHOLE_ROW = re.compile(r"\b([sxprwami])\.\*")
 _FIELDS = {
     "s": Definition._fields,
     "p": Progress._fields,
@@ -35,7 +35,11 @@ _FIELDS = {
     "w": WorkerRow._fields,
     "a": Attempt._fields,
     "m": Remote._fields,
-}
+    "i": (
+        "id", "owner", "schedule", "trouble", "cause", "text", "run", "first", "last", "number", "alert", "due", "told",
+        "reminders", "recovered", "resolved", "actor",
+    ),
+}  # fmt: skip
 
 
 @lru_cache(maxsize=512)
@@ -54,17 +58,19 @@ def _columns(table: str) -> str:
 
 @cache
 def load_queries(dialect: str) -> dict[str, str]:
-    """Return the named queries: those that all dialects share, and those of this dialect."""
-    return {**_read_queries(_FOLDER / "queries.sql"), **_read_queries(_FOLDER / dialect / "queries.sql")}
-
-
-def _read_queries(file: Path) -> dict[str, str]:
-    pieces = _NAMED.split(file.read_text(encoding="utf-8"))[1:]
-    queries = {}
-    for name, body in zip(pieces[::2], pieces[1::2], strict=True):
+    """Return the named queries: those that all dialects share, and those of this dialect. `{name}` stands for a part
+    that several of them have, or for an earlier query."""
+    files = _FOLDER / "queries.sql", _FOLDER / dialect / "queries.sql"
+    pieces = _NAMED.split("".join(file.read_text(encoding="utf-8") for file in files))[1:]
+    queries: dict[str, str] = {}
+    parts: dict[str, str] = {}
+    for sort, name, body in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
         # Without comments, because a statement's text is also its key in the driver's cache.
         lines = [line for line in body.strip().splitlines() if not line.startswith("--")]
-        queries[name] = whole_rows("\n".join(lines))
+        text = _PART.sub(lambda part: parts.get(part[1], part[0]), "\n".join(lines))
+        parts[name] = whole_rows(text)
+        if sort == "name":
+            queries[name] = parts[name]
     return queries
 
 
@@ -116,7 +122,10 @@ _SEVERAL_STATES = ("resting", "over")
 
 NOT_A_FOLLOW_UP = "substr(s.key, 1, 5) <> '~run:'"
 """See `engine.policy.follow_ups.message_key`."""
-ORDERS: dict[str, str] = {"name": "lower(s.name), s.owner, s.id", "last_run": "coalesce(p.last_run, 0), p.schedule"}
+ORDERS: dict[str, tuple[str, ...]] = {
+    "name": ("lower(s.name)", "s.owner", "s.id"),
+    "last_run": ("coalesce(p.last_run, 0)", "p.schedule"),
+}
 """The columns of each order."""
 PLACE_BY_NAME = "SELECT lower(name), owner, id FROM schedules WHERE id = ?"
 """The same columns for the last schedule of a page by name; cursors contain only numbers."""
@@ -240,38 +249,19 @@ def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
     beyond = "<" if query.newest_first else ">"
     moment = f"CASE WHEN p.state IN {_HELD} THEN {NEVER} ELSE coalesce(p.next, p.through, {NEVER}) END"
     number = _number_of(query)
-    columns = f"{moment}, {number}" if query.by_time else number
-    if query.order_by:
-        columns = ORDERS[query.order_by]
+    columns = ORDERS.get(query.order_by) or ((moment, number) if query.by_time else (number,))
+    place = f"({', '.join(columns)})"
     if query.order_by == "name" and query.cursor is not None:
         owned, owner = ("", []) if query.owner is None else (" AND owner = ?", [query.owner])
-        last = read_cursor(query.cursor, 1)[1]
         # a caller may have made up the cursor
-        where.add(f"({columns}) {beyond} ({PLACE_BY_NAME}{owned})", last, *owner)
+        where.add(f"{place} {beyond} ({PLACE_BY_NAME}{owned})", *read_cursor(query.cursor, 1), *owner)
     elif query.cursor is not None:
-        paired = query.by_time or query.order_by == "last_run"
-        at, last = read_cursor(query.cursor, 2 if paired else 1)
-        if paired:
-            where.add(f"({columns}) {beyond} (?, ?)", at, last)
-        else:
-            where.add(f"{number} {beyond} ?", last)
-    order = ", ".join(f"{column} {direction}" for column in split_columns(columns))
+        where.add(f"{place} {beyond} ({marks(columns)})", *read_cursor(query.cursor, len(columns)))
+    order = ", ".join(f"{column} {direction}" for column in columns)
     statement = (
         f"SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id{where.sql()} ORDER BY {order} LIMIT ?"  # noqa: S608
     )
     return whole_rows(statement), [*where.values, query.limit + 1]
-
-
-def split_columns(columns: str) -> list[str]:
-    """Split a list of columns at its commas, except those inside the arguments of a function."""
-    parts = [""]
-    for part in columns.split(","):
-        parts[-1] += part
-        if parts[-1].count("(") == parts[-1].count(")"):
-            parts.append("")
-        else:
-            parts[-1] += ","
-    return [part.strip() for part in parts if part]
 
 
 def place_of(query: ScheduleQuery, schedule: Schedule) -> tuple[int, ...]:
@@ -308,17 +298,17 @@ def make_cursor(*position: int) -> str:
     return base64.urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
 
 
-def read_cursor(cursor: str, length: int) -> tuple[int, int]:
-    """Return (instant or 0, id); refuse anything that is not the cursor of a page."""
+def read_cursor(cursor: str, length: int) -> list[int]:
+    """Return the numbers of a position; refuse anything that is not the cursor of a page."""
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         position = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
-    except (ValueError, binascii.Error, RecursionError):
+    except (ValueError, RecursionError):
         position = None
     numbers = isinstance(position, list) and all(type(part) is int and abs(part) < 2**63 for part in position)
     if not numbers or len(position) != length:
         raise InvalidInput(field="cursor", problem="not a cursor from a previous page; leave it out to start over")
-    return (position[0] if length == 2 else 0), position[-1]
+    return list(position)
 
 
 # Lists of schedules that will fire, in the order of starts, in pages and with every filter.

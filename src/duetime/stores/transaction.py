@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, Schedule, ScheduleId, Used, WorkerId
@@ -13,6 +13,8 @@ from duetime.engine.policy.finish import HeldRun, Reader
 from duetime.engine.policy.rows import Completion, RunEvent, StoredMemory, Tombstone, Writes
 from duetime.engine.store import Beat, ClaimRequest
 from duetime.engine.value_class import NamedTuple
+
+T = TypeVar("T")
 
 DEFINITION = len(Definition._fields)
 RUN = len(Run._fields)
@@ -32,6 +34,15 @@ class LockedRun(NamedTuple):
 
 # A named tuple's own `_make` costs twice as much as the tuple, and these are made tens of thousands of times a second.
 _new = tuple.__new__
+
+
+def first_of(rows: Sequence[tuple[Any, ...]], make: Callable[[tuple[Any, ...]], T]) -> T | None:
+    return make(rows[0]) if rows else None
+
+
+def value_of(rows: Sequence[tuple[Any, ...]]) -> Any | None:
+    """Return the first column of the first row."""
+    return rows[0][0] if rows else None
 
 
 def schedule_of(row: tuple[Any, ...]) -> Schedule:
@@ -129,20 +140,14 @@ class Transaction(Reader, Protocol):
         return [self.rows(name, *each) for each in values]
 
     def trigger_of(self, schedule: ScheduleId) -> str | None:
-        rows = self.rows("trigger_of", schedule)
-        return rows[0][0] if rows else None
+        return value_of(self.rows("trigger_of", schedule))
 
     def depth_of_event(self, event: int) -> int:
-        rows = self.rows("event_depth", event)
-        return int(rows[0][0]) if rows else 0
+        return value_of(self.rows("event_depth", event)) or 0
 
     def new_run_id(self) -> RunId: ...
 
     def new_schedule_ids(self, count: int) -> list[ScheduleId]: ...
-
-    def lock_owner(self, owner: str) -> None:
-        """Serialize the transactions of one owner that take this lock, so that concurrent ones cannot exceed a
-        quota."""
 
     def lock_alerts(self) -> None:
         """Serialize the transactions that decide what owners are told."""
@@ -155,8 +160,6 @@ class Transaction(Reader, Protocol):
         """Lock the progress of schedules, which are in order, and return them as they are stored."""
 
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]: ...
-
-    def lock_schedule(self, schedule: ScheduleId) -> Schedule | None: ...
 
     def lock_worker(
         self,
@@ -218,12 +221,10 @@ class Transaction(Reader, Protocol):
     # Reads and writes for which all dialects use the same named queries.
 
     def run(self, run: RunId) -> Run | None:
-        rows = self.rows("run_by_id", run)
-        return Run._make(rows[0]) if rows else None
+        return first_of(self.rows("run_by_id", run), Run._make)
 
     def oldest_queued(self, schedule: ScheduleId) -> Run | None:
-        rows = self.rows("oldest_queued", schedule)
-        return Run._make(rows[0]) if rows else None
+        return first_of(self.rows("oldest_queued", schedule), Run._make)
 
     def live_runs(self, schedule: ScheduleId) -> list[Run]:
         return [Run._make(row) for row in self.rows("live_runs", schedule)]
@@ -242,19 +243,16 @@ class Transaction(Reader, Protocol):
         return int(self.rows("last_retry", run)[0][0])
 
     def last_finished(self, run: RunId) -> Instant | None:
-        finished: Instant | None = self.rows("last_finished", run)[0][0]
-        return finished
+        return value_of(self.rows("last_finished", run))
 
     def entry_at(self, schedule: ScheduleId, run: RunId) -> Instant | None:
-        rows = self.rows("starts_at", schedule, run)
-        return rows[0][0] if rows else None
+        return value_of(self.rows("starts_at", schedule, run))
 
     def ranges_beyond(self, schedule: ScheduleId, now: Instant) -> list[Run]:
         return [Run._make(row) for row in self.rows("ranges_beyond", schedule, now)]
 
     def tombstone(self, schedule: ScheduleId) -> Tombstone | None:
-        rows = self.rows("tombstone", schedule)
-        return Tombstone._make(rows[0]) if rows else None
+        return first_of(self.rows("tombstone", schedule), Tombstone._make)
 
     def memory_of(self, schedule: ScheduleId) -> StoredMemory:
         return StoredMemory(*next(iter(self.rows("memory_of", schedule)), ()))
@@ -263,8 +261,7 @@ class Transaction(Reader, Protocol):
         return dict(self.rows("gate_gifts", schedule))
 
     def run_before(self, run: Run) -> Run | None:
-        rows = self.rows("whole_run_before", run.schedule, run.due, run.id)
-        return Run._make(rows[0]) if rows else None
+        return first_of(self.rows("whole_run_before", run.schedule, run.due, run.id), Run._make)
 
     def is_key_taken(self, owner: str, key: str) -> bool:
         return bool(self.by_keys([(owner, key)]))

@@ -42,15 +42,11 @@ def from_store(find: Finder, *, load_tasks: bool = False) -> dict[str, Any]:
     """Return the declaration of an option or argument whose candidates are found in the store."""
 
     def complete(ctx: Any, incomplete: str) -> list[Any]:
-        from duetime.settings.locations import store_file
-
         # a shell that shows an error instead of candidates would not help
         with redirect_stderr(io.StringIO()), suppress(Exception):
-            db = ctx.params.get("db")
-            file = store_file(settings_for({"db": db}).path_of_db())
-            if file is None or file.exists():  # completion creates no store
-                with opened(db, load_tasks=load_tasks) as app:
-                    return [safe for each in find(app, ctx, incomplete) if (safe := _safe(each)) is not None]
+            db = ctx.params.get("db") or settings_for().path_of_db()  # one that is named is not created
+            with opened(db, load_tasks=load_tasks) as app:
+                return [safe for each in find(app, ctx, incomplete) if (safe := _safe(each)) is not None]
         return []
 
     return completed_by(complete)

@@ -148,7 +148,7 @@ def opened(
 ) -> closing[Application]:
     """Open the application for one command, and close it afterwards. `load_tasks` is for commands that check or call
     tasks. `making` is for commands that create schedules: they may create the store."""
-    settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None})
+    settings = settings_for({"db": db, "tasks": tasks})
     [build] = _builders
     return closing(build(settings, tasks=load_tasks, must_exist=db is not None and not making))
 

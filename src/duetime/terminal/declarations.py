@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
@@ -73,14 +73,25 @@ class DeclaredCommand(NamedTuple):
     """The values of parameters with which it changes nothing; None if it always may change something."""
     former: Mapping[str, str]
     """Earlier names of options, each with the current one: they keep working, but the help does not show them."""
+    required: Container[str]
+    """Fields of dataclasses that have a default, and that this command requires nevertheless."""
 
     def parameters(self) -> Mapping[str, inspect.Parameter]:
-        return inspect.signature(self.function, eval_str=True).parameters
+        """Return the parameters of the command line. Options that belong together are declared once, as a frozen
+        dataclass, and shared by the functions that take it; its fields are parameters here."""
+        options = (each for own in _parameters_of(self.function) for each in _options_of(own))
+        empty = inspect.Parameter.empty
+        return {each.name: each.replace(default=empty) if each.name in self.required else each for each in options}
 
     def call(self, values: Mapping[str, Any]) -> int | None:
         before = _reads_only.set(self.reads_if is not None and self.reads_if.items() <= values.items())
+        own = dict(values)
+        for parameter in _parameters_of(self.function):
+            bundle: type[Any] = parameter.annotation
+            if is_dataclass(bundle):
+                own[parameter.name] = bundle(**{each.name: own.pop(each.name) for each in fields(bundle)})
         try:
-            return self.function(**values)
+            return self.function(**own)
         finally:
             _reads_only.reset(before)
 
@@ -152,6 +163,7 @@ class CommandSet:
         help: str | None = None,
         epilog: str | None = None,
         hidden: bool = False,
+        required: Container[str] = (),
     ) -> Callable[[Function], Function]:
         """Declare a command by its function, whose docstring is the help unless there is another. With `reads`, or with
         the values of `reads_if`, it changes nothing, so that it works where the settings of the current folder are
@@ -160,7 +172,7 @@ class CommandSet:
         def declare(function: Function) -> Function:
             own_name = name or function.__name__.strip("_").replace("_", "-")
             reading = {} if reads else reads_if
-            self.declared[own_name] = DeclaredCommand(function, help, epilog, hidden, reading, former or {})
+            self.declared[own_name] = DeclaredCommand(function, help, epilog, hidden, reading, former or {}, required)
             return function
 
         return declare
@@ -175,29 +187,6 @@ class CommandSet:
 single, group = CommandSet, CommandSet
 
 
-# Options that belong together are declared once, as a frozen dataclass, and shared by the commands that take them.
-
-
-def bundled(function: Function) -> Function:
-    """Show Typer the fields of each dataclass parameter as options of the command, which receives the dataclass."""
-    bundles: dict[str, type[Any]] = {}
-    parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(function, eval_str=True).parameters.values():
-        annotation = parameter.annotation
-        if isinstance(annotation, type) and is_dataclass(annotation):
-            bundles[parameter.name] = annotation
-            parameters += _options(annotation)
-        else:
-            parameters.append(parameter)
-
-    @functools.wraps(function)
-    def call(**values: Any) -> int | None:
-        more = {name: of(**{each.name: values.pop(each.name) for each in fields(of)}) for name, of in bundles.items()}
-        return function(**values, **more)
-
-    return with_parameters(call, parameters)
-
-
 def with_parameters(function: Function, parameters: Sequence[inspect.Parameter]) -> Function:
     """Show Typer these parameters as those of the function, which gets them by name."""
     named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
@@ -207,9 +196,15 @@ def with_parameters(function: Function, parameters: Sequence[inspect.Parameter])
 
 
 @functools.cache
-def _options(bundle: type[Any]) -> tuple[inspect.Parameter, ...]:
+def _parameters_of(function: Function) -> Sequence[inspect.Parameter]:
+    return tuple(inspect.signature(function, eval_str=True).parameters.values())
+
+
+def _options_of(parameter: inspect.Parameter) -> Sequence[inspect.Parameter]:
+    """Return the fields of a dataclass as parameters, or else the parameter itself."""
+    if not is_dataclass(bundle := parameter.annotation):
+        return (parameter,)
     hints = get_type_hints(bundle, include_extras=True)
-    return tuple(
-        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
-        for each in fields(bundle)
-    )
+    return [
+        parameter.replace(name=each.name, default=each.default, annotation=hints[each.name]) for each in fields(bundle)
+    ]

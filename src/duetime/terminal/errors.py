@@ -76,13 +76,6 @@ def command_message(error: DuetimeError) -> str:
     return message
 
 
-def in_a_file(err: DuetimeError) -> str:
-    """Return the message for an error in a file, where there are no options."""
-    from duetime.service.when import with_cron_fault
-
-    return with_cron_fault(err.message.removeprefix(f"{err.details.get('field')}: "))
-
-
 def did_you_mean(text: str, known: Iterable[str]) -> str:
     """Return the names that the user may have meant, as the rest of a sentence; empty if there are none."""
     import difflib

@@ -126,8 +126,6 @@ T = TypeVar("T")
 WIDE = 500
 """Console width for a file or a program, so that text is not cut there."""
 
-NOTHING_SPARE: Spare = {}
-
 _STATUSES = {
     "green": ("completed", "ok"),
     "cyan": ("info", "running", "waiting"),
@@ -338,7 +336,7 @@ def table(
     *,
     whole: int = 1,
     fold: bool = False,
-    spare: Spare = NOTHING_SPARE,
+    spare: Spare | None = None,
 ) -> None:
     """Print a table without the spare columns that do not fit; on a narrow terminal, print several lines for each row
     instead."""
@@ -346,7 +344,7 @@ def table(
         return
     cells = [[_text(cell) for cell in row] for row in rows]
     widths = [max(map(cell_width, column)) for column in zip(map(safe, columns), *cells, strict=True)]
-    fitting_columns = fitting(columns, widths, width() + GAP, whole=whole, spare=spare)
+    fitting_columns = fitting(columns, widths, width() + GAP, whole=whole, spare=spare or {})
     if fitting_columns is None:
         _stacked(columns, cells, widths, whole=whole, fold=fold)
     else:

@@ -12,10 +12,9 @@ import apsw
 import pytest
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.model import RunId
+from duetime.engine.model import Run, RunId
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy import checkout
-from duetime.engine.policy.record import Finished
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Registry
 from duetime.stores.sqlite.store import SqliteStore
@@ -88,20 +87,18 @@ class Stage:
     def latest_run(self) -> RunId:
         return self.simulation.runs()[-1].id
 
-    def take(self) -> tuple[RunId, int]:
+    def take(self) -> Run:
         now = self.simulation.clock.now()
         run = next(row.id for row in self.simulation.runs() if row.status == "waiting")
         expires = Instant(now + 60 * SECOND)
         store = self.duetime.app.store
-        taken = store.change_run(run, now, lambda change, row: checkout.hold(change, row, "agent", expires))
-        return run, taken.fence
+        return store.change_run(run, now, lambda change, row: checkout.hold(change, row, "agent", expires))
 
     def finish(self, outcome: Completed | Failed) -> None:
-        run, fence = self.take()
-        now = self.simulation.clock.now()
-        item = Finished(run, fence, outcome, now, now)
+        run = self.take()
+        hold, now = checkout.hold_of(run), self.simulation.clock.now()
         store = self.duetime.app.store
-        store.change_run(run, now, lambda change, row: checkout.finish_held(change, row, "agent", item))
+        store.change_run(run.id, now, lambda change, row: checkout.finish(change, row, "agent", outcome, hold))
 
 
 def end_and_begin_again(stage: Stage) -> None:

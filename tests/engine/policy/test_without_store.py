@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -10,11 +11,11 @@ import pytest
 
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import DuetimeError, InvalidInput, Refused
-from duetime.engine.model import RunId, RunStatus, Schedule, ScheduleId, ScheduleState, Trouble
+from duetime.engine.model import Run, RunId, RunStatus, Schedule, ScheduleId, ScheduleState, Trouble
 from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy import changes
 from duetime.engine.policy.bulk import begin_all, columns_of, drafts_in_columns, earliest_of, in_columns, is_common
-from duetime.engine.policy.catch_up import Occurring, find, missed_span, occurrences, span_without, without
+from duetime.engine.policy.catch_up import Occurring, missed_span, occurrences, span_without, without
 from duetime.engine.policy.claim import Claim, plan_claims
 from duetime.engine.policy.completions import ends_plainly, split_completions
 from duetime.engine.policy.fair_share import Cursor, Head, Turns, deal, deal_rest, hold_back, hour_of
@@ -35,6 +36,7 @@ from duetime.engine.policy.rows import (
     spread,
     start_of,
 )
+from duetime.engine.scheduler import _cancel_pending
 from duetime.engine.triggers import IntervalTrigger, trigger_from_json
 from tests.engine.policy.rows_without_store import (
     ID,
@@ -182,12 +184,12 @@ def span(first: int, last: int, number: int) -> Span:
 )
 def test_what_runs_and_what_was_missed(options: Mapping[str, Any], now: float, expected: Occurring) -> None:
     definition = schedule_of(every()).definition
-    assert find(definition.trigger, make_policy(options), minute(1), minute(now)) == expected
+    assert occurrences(definition.trigger, make_policy(options), minute(1), None, 0, minute(now)) == expected
 
 
 def test_a_late_end_of_a_rule_leaves_nothing_to_follow() -> None:
     definition = schedule_of(every(end=T0 + 3 * MINUTE)).definition
-    found = find(definition.trigger, make_policy({}), minute(1), minute(60))
+    found = occurrences(definition.trigger, make_policy({}), minute(1), None, 0, minute(60))
     assert found == Occurring(minutes(3), span(1, 2, 2), minute(3), None)
 
 
@@ -195,7 +197,7 @@ def test_what_was_handled_already_does_not_run_again() -> None:
     trigger, policy, now = schedule_of(every()).definition.trigger, make_policy({}), Instant(T0 + 90 * SECOND)
     assert occurrences(trigger, policy, minute(1), minute(1), 0, now) == Occurring((), None, minute(1), minute(2))
     ahead = occurrences(trigger, policy, minute(1), minute(60), 0, now)
-    assert ahead == find(trigger, policy, minute(1), now), "a clock that was ahead proves nothing"
+    assert ahead == occurrences(trigger, policy, minute(1), None, 0, now), "a clock that was ahead proves nothing"
 
 
 @pytest.mark.parametrize(
@@ -330,8 +332,8 @@ def settle(
     run = running(schedule.definition, **fields)
     finished = Finished(run.id, 1, outcome, T0, Instant(T0 + SECOND))
     held = {run.id: held_by(schedule, run)}
-    settlement = plan_settlement(held, [finished], WORKER, Instant(T0 + SECOND), rows or Rows())
-    return settlement.answers, settlement.writes
+    writes, answers = plan_settlement(held, [finished], WORKER, Instant(T0 + SECOND), rows or Rows())
+    return answers, writes
 
 
 @pytest.mark.parametrize(
@@ -581,6 +583,26 @@ def test_a_cancel_ends_what_has_not_begun_and_stops_the_rest() -> None:
     ]
     row = progress_in(writes)
     assert (row.state, row.active, row.queued, row.next) == ("cancelled", 1, 0, None)
+
+
+def test_live_runs_are_read_once_where_nothing_depends_on_a_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, asked = Rows.live_runs, []
+
+    def live_runs(rows: Rows, of: ScheduleId) -> list[Run]:
+        asked.append(of)
+        return read(rows, of)
+
+    monkeypatch.setattr(Rows, "live_runs", live_runs)
+    busy = schedule_of(every(), active=1)
+    rows = Rows([running(busy.definition, 1)])
+    cancelled = writes_of(_cancel_pending(change_of(busy, rows=rows), stop_running=True))
+    assert (progress_in(cancelled).state, len(asked)) == ("cancelled", 1)
+    assert isinstance(attempt(partial(_cancel_pending, stop_running=False), change_of(busy, rows=rows)), Refused)
+    asked.clear()
+    resumed = writes_of(
+        changes.resume(change_of(schedule_of(every(), active=1, state=ScheduleState.PAUSED), rows=rows))
+    )
+    assert (progress_in(resumed).state, len(asked)) == ("active", 1)
 
 
 def test_what_passes_during_a_pause_is_one_visible_row() -> None:

@@ -12,8 +12,8 @@ import pytest
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.triggers import build_trigger, describe, trigger_from_json, trigger_to_json
-from duetime.engine.triggers.event import MISSING, value_at
-from duetime.service.when import read_phrase
+from duetime.engine.triggers.event import MISSING, texts_of, value_at
+from duetime.service.when import read_phrase, when_of
 from duetime.stores.events import names_for
 
 NOW = Instant(1_800_000_000_000_000)
@@ -72,6 +72,78 @@ def test_days_stay_days(phrase: str) -> None:
 def test_a_condition_that_is_none(condition: str) -> None:
     with pytest.raises(InvalidInput, match="as in"):
         read_phrase(f"on x where {condition}")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "a = 1 or b = 2",
+        "a = 1 or b=2",
+        "a is 1 or b is 2",
+        "a = 1 or if b is 2",
+        "a = 1 or b exists",
+        "a = 1 or b > 2",
+        "a = 1 or b-c = 2",
+    ],
+)
+def test_or_joins_values_of_one_path_and_no_other_path(condition: str) -> None:
+    """It used to be read as the text "b = 2", which no event has."""
+    with pytest.raises(InvalidInput, match='joins two paths by "or"; give each a schedule of its own'):
+        read_phrase(f"on x where {condition}")
+
+
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [
+        ("a = 1 or 'b = 2'", ["1", "b = 2"]),
+        ("a = this or that", ["this", "that"]),
+        ("a = https://x.example/?b=1 or https://x.example/?b=2", ["https://x.example/?b=1", "https://x.example/?b=2"]),
+        ("""a = "'quoted' words" """, "'quoted' words"),
+        ("""a = '"quoted" words' """, '"quoted" words'),
+        ("a = rock'", "rock'"),
+    ],
+)
+def test_a_value_is_read_as_it_is_written(condition: str, values: Any) -> None:
+    assert read_phrase(f"on x where {condition}")[1]["where"] == {"a": values}
+
+
+@pytest.mark.parametrize("value", [">= 500", ">500", "!= 5", "at least 5.50", "more than 5", "< -3"])
+def test_a_comparison_is_refused_and_another_way_shown(value: str) -> None:
+    with pytest.raises(InvalidInput, match="a can only be equal to a value; to compare"):
+        build_trigger("event", {"event": "x", "where": {"a": value}}, zone="UTC", now=NOW)
+    for condition in (f"a = {value}", f"a = 1 or {value}", f"a = {value} or 1", f"b = c and a is {value}", "a >= 5"):
+        with pytest.raises(InvalidInput, match="to compare otherwise, let a task of your own decide in only_if"):
+            read_phrase(f"on x where {condition}")
+
+
+@pytest.mark.parametrize("values", [["<5"], ["under 18", "over 65"], ["0", "<5", "5-10"]])
+def test_a_text_in_quotes_or_a_list_is_a_value_even_if_it_looks_like_a_comparison(values: list[str]) -> None:
+    """Such a list is also what an export contains of a schedule from before comparisons were refused."""
+    where = {"a": values}
+    phrase = " or ".join(f"'{each}'" for each in values)
+    assert read_phrase(f"on x where a = {phrase}") == ("event", {"event": "x", "where": where})
+    trigger = build_trigger("event", {"event": "x", "where": where}, zone="UTC", now=NOW)
+    assert trigger.matches(texts_of({"a": values[0]})) and not trigger.matches(texts_of({"a": 4}))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("value", ["<ada@example.org>", "over the moon", "at least one", "5 or more", "->", "!"])
+def test_a_text_that_is_no_comparison_is_a_value(value: str) -> None:
+    trigger = build_trigger("event", {"event": "x", "where": {"a": value}}, zone="UTC", now=NOW)
+    assert describe(trigger) == f"on the event x where a is {value}"
+
+
+def test_a_stored_comparison_stays_readable() -> None:
+    stored = trigger_to_json(build_trigger("event", {"event": "x", "where": {"a": "b"}}, zone="UTC", now=NOW))
+    assert describe(trigger_from_json(stored.replace('"b"', '">= 5"'))) == "on the event x where a is >= 5"
+
+
+@pytest.mark.parametrize("phrase", ["on caf\u00e9.done", "on order created", "when order.created arrives"])
+def test_what_is_no_event_and_no_time_shows_how_to_write_an_event(phrase: str) -> None:
+    with pytest.raises(InvalidInput, match='or an event: "on deploy'):
+        when_of("when", phrase)
+    with pytest.raises(InvalidInput) as refusal:
+        when_of("when", "tomorow at 9")
+    assert "event" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("value", [{"name": "x"}, [], [["x"]], ["x", {}], "x" * 201, ["x"] * 21])

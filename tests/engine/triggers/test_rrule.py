@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import time
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from weakref import ref
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -342,6 +344,16 @@ def test_rare_rules_share_a_bounded_cache(monkeypatch: pytest.MonkeyPatch) -> No
     assert sum(len(days._masks) + len(days._known) for days in kept) <= 2000
     assert any(days._masks for days in kept) and not kept[0]._masks
     assert [each.next_after(NOW) for each in rules] == first
+
+
+def test_what_sets_of_days_cache_goes_with_them() -> None:
+    """Else the days of rules that nobody keeps, each with hundreds of numbers, would stay in memory by the thousand."""
+    rule = stored("FREQ=YEARLY;BYYEARDAY=1,100,200")
+    assert rule.next_after(NOW) is not None
+    days = ref(rule.days)
+    del rule
+    gc.collect()
+    assert days() is None
 
 
 @pytest.mark.parametrize("now", [NOW, Instant(NOW + 1)], ids=["on a second", "within a second"])

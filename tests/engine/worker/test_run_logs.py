@@ -10,6 +10,7 @@ import pytest
 
 from duetime.engine.clock import SystemClock
 from duetime.engine.model import RunId, WorkerId
+from duetime.engine.redaction import redacted
 from duetime.engine.store_interfaces import LogChange, LogPart
 from duetime.engine.worker.run_logs import LONGEST_PART, AttemptLog, FreshText, RunLogs
 from duetime.engine.worker.runner import ClaimedRun
@@ -130,6 +131,14 @@ def test_a_credential_is_masked_although_it_is_written_in_pieces(every: int) -> 
     text = kept(*pieces, every=every, password=SECRET).text
     assert SECRET not in text and "hunter2" not in text and "abc.def" not in text
     assert "***" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['password="first\nsecond\nthird" and more\n', "password:\n\n\nthird\n", "began\nsig='a\nb\nthird\nd'\nended\n"],
+)
+def test_a_credential_of_several_lines_is_masked_as_in_a_result(text: str) -> None:
+    assert kept(text).text == redacted(text) and "third" not in kept(text).text
 
 
 def test_a_credential_at_a_cut_is_not_kept_in_half() -> None:

@@ -11,8 +11,12 @@ import pytest
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.store import ScheduleQuery
 from duetime.kinds.jobs.kind import JobKind
+from duetime.mcp import standard_tools
 from duetime.mcp.definitions import ToolProblem
+from duetime.service.lookup import find_schedule
 from duetime.service.presenters import schedule_shape
+from duetime.service.services import Call
+from duetime.service.vocabulary import Schedule
 from tests.support.stage import Stage
 
 HOUR = timedelta(hours=1)
@@ -64,6 +68,7 @@ def test_a_long_rule_is_read_out_in_at_most_300_characters(stage: Stage) -> None
         assert "18th and 346 more days of the year" in answer["reads_as"] and len(answer["reads_as"]) <= 300
 
 
+@pytest.mark.process
 def test_a_paused_job_says_why_and_has_no_next_time(stage: Stage) -> None:
     drafter = stage.time.duetime.app.scheduler.drafter
     drafter.limits = replace(drafter.limits, pause_after=2)
@@ -156,3 +161,30 @@ def test_tools_for_all_kinds_take_the_number_of_a_prompt(stage: Stage) -> None:
     assert gone["error"].startswith(f"Schedule not found: {number}.")
     with pytest.raises(ToolProblem, match="kind must be one of job, "):
         stage.ada.knows("change_schedules", action="cancel", kind="jobs")
+
+
+def test_every_answer_to_a_cancel_says_whether_it_was_cancelled(stage: Stage) -> None:
+    """Clients check answers against the schema of the tool, which requires it."""
+    id = job(stage)["job_id"]
+    refused = stage.agent("ada", scopes=("write",)).knows("cancel_job", job_id=id)
+    assert refused["cancelled"] is False and refused["error"].startswith("this needs the scope delete")
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_job_that_ends_while_it_is_cancelled_is_described_as_it_is_then(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    """It was pending when it was found: "already pending" would contradict itself, and name a job that is deleted."""
+    id = job(stage, trigger_type="once", trigger_config={"run_at": "2026-02-10T15:00:00-08:00"})["job_id"]
+
+    def find_slowly(call: Call, reference: str, kind: str) -> Schedule:
+        schedule = find_schedule(call, reference, kind)
+        if gone:
+            assert stage.ada.knows("delete_schedule", schedule_id=id)["success"]
+        else:
+            stage.time.advance(4 * HOUR)
+        return schedule
+
+    monkeypatch.setattr(standard_tools, "find_schedule", find_slowly)
+    refused = {} if gone else {"job_id": id, "error": f"Job already completed: {id}"}
+    assert stage.ada.knows("cancel_job", job_id=id) == {"cancelled": False, **refused}

@@ -27,6 +27,7 @@ from duetime.kinds.jobs.registry import InvalidTask, default_registry
 from duetime.service.operations.create import create_new
 
 PATIENCE = 30
+SECOND_HALF_PAST_TWO = datetime(2099, 10, 25, 2, 30, fold=1)
 HOURLY = "@registry.task(every='1h')\ndef clean(): ..."
 DAILY = "@registry.task(every='1d')\ndef clean(): ..."
 WEEKLY = "@registry.task(every='1w')\ndef clean(): ..."
@@ -192,6 +193,7 @@ def test_a_module_that_was_not_imported_keeps_its_schedules(deployments: Deploym
     assert {each.name: each.status for each in worker.schedules()} == {"clean": "pending", "other": "pending"}
 
 
+@pytest.mark.process
 def test_a_module_that_cannot_be_imported_keeps_its_schedules(deployments: Deployments, url: str) -> None:
     worker = deployments.start(HOURLY)
     worker.stop()
@@ -297,6 +299,7 @@ def test_two_workers_at_once_create_one(deployments: Deployments) -> None:
             worker.stop()
 
 
+@pytest.mark.process
 def test_workers_in_processes_of_their_own(deployments: Deployments, url: str) -> None:
     """Two commands at once, as in a deployment."""
     file = deployments.version("from duetime import task\n@task(every='1h')\ndef clean(): ...")
@@ -414,11 +417,22 @@ def test_a_module_is_renamed_in_a_rolling_deployment(deployments: Deployments) -
         ({"rrule": 5}, "rrule: must be a text, not int"),
         ({"every": "1h", "end": 5}, "end: must be a text, not int"),
         ({"every": "1h", "timezone": 5}, "timezone: must be a text, not int"),
+        ({"at": SECOND_HALF_PAST_TWO}, "at: needs timezone beside it, because fold=1"),
+        ({"at": SECOND_HALF_PAST_TWO, "timezone": None}, "at: needs timezone beside it, because fold=1"),
     ],
 )
 def test_what_cannot_be_read_fails_at_the_decorator(options: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidTask, match=reason):
         Registry().task(name="clean", **options)(lambda: None)
+
+
+@pytest.mark.parametrize("times", [{"at": SECOND_HALF_PAST_TWO}, {"every": "1h", "start": SECOND_HALF_PAST_TWO}])
+def test_of_two_equal_times_fold_means_the_second(times: dict[str, Any]) -> None:
+    registry = Registry()
+    registry.task(args=[7], timezone="Europe/Berlin", **times)(lambda_named([]))
+    with Simulation(datetime(2099, 10, 24, tzinfo=UTC), registry=registry) as simulation:
+        [schedule] = simulation.duetime.schedules()
+        assert schedule.next_run == datetime(2099, 10, 25, 1, 30, tzinfo=UTC)
 
 
 def test_what_cannot_be_created_is_logged(deployments: Deployments, caplog: pytest.LogCaptureFixture) -> None:

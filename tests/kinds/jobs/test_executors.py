@@ -185,11 +185,13 @@ def test_what_nobody_wants_any_more_is_cancelled_there(heavy: Tracked, tmp_path:
 
 
 def test_a_timeout_counts_as_an_attempt_and_names_the_cluster(heavy: Tracked, tmp_path: Path) -> None:
-    schedule = handed_over(heavy, "wait_for", str(tmp_path / "gate"), timeout=SECOND, max_attempts=2, backoff=SECOND)
+    schedule = handed_over(
+        heavy, "wait_for", str(tmp_path / "gate"), timeout=3 * SECOND, max_attempts=2, backoff=SECOND
+    )
     (first,) = heavy.cluster.calls
     eventually(lambda: heavy.ticked(schedule).attempt == 2, 20, "it is tried again")
     (attempt,) = heavy.store.attempts(heavy.run_of(schedule).id)
-    assert attempt.error == "timed out after 1 s on cluster"
+    assert attempt.error == "timed out after 3 s on cluster"
     heavy.tracker.step()
     assert first not in heavy.cluster.calls and len(heavy.cluster.calls) == 1
     (tmp_path / "gate").touch()

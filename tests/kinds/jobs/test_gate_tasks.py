@@ -216,6 +216,7 @@ def test_field_of_what_is_not_json_is_an_error() -> None:
     [
         ("fetch(", "not an expression; write a pipeline"),
         ("1 + 1", "a step is the name of a task"),
+        ("value() > 10", "to compare, let a task of your own return true or false"),
         ("value() | matches('a.*')", "write \\* for any text"),
         ("changed() | changed()", "value: missing"),
         ("echo('x') | field()", "path: missing"),

@@ -17,7 +17,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.kinds.jobs.builtin import TASKS, operator_tasks
 from duetime.kinds.jobs.context import TaskContext
-from duetime.kinds.jobs.loading import TaskModuleError, find_function, load, load_entry_points, locate
+from duetime.kinds.jobs.loading import Location, TaskModuleError, find_function, load, load_entry_points, locate
 from duetime.kinds.jobs.registry import DuplicateTask, InvalidTask, Registry, Task, default_registry, task
 
 if TYPE_CHECKING:
@@ -264,6 +264,20 @@ def test_modules_by_name_and_by_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert find_function(locate(module.hello))() == "hi"
     for name in (by_name.__name__, by_file.__name__):
         monkeypatch.delitem(sys.modules, name)
+
+
+def test_a_cluster_that_imports_a_task_keeps_other_threads_of_its_process_from_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unlike in the process of one task, which may start no worker while it imports the program of the task."""
+    monkeypatch.syspath_prepend(tmp_path)
+    content = "from duetime import Duetime\nwith Duetime(':memory:'):\n    started = 'started'.title\n"
+    (tmp_path / "starts_a_worker.py").write_text(content)
+    place = Location("starts_a_worker", None, "started")
+    with pytest.raises(TaskModuleError, match="must not start a worker there"):
+        find_function(place, alone=True)
+    assert find_function(place)() == "Started"
+    monkeypatch.delitem(sys.modules, "starts_a_worker")
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,8 @@ def test_a_beginning_of_an_id_is_enough_where_it_fits_one_alone(cli: Cli) -> Non
     assert cli("notify", "show", "msg_ffff0000ffff").code == 3
     several = cli("notify", "show", "Water the plants")
     assert several.code == 2
-    assert "could mean several notifications; give the id, such as n1, n2, n3" in several.err
+    assert "could mean several notifications; give the id, such as n1: once, on " in several.err
+    assert [f"n{number}: once" in several.err for number in (1, 2, 3)] == [True] * 3
 
 
 BAD = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,8 @@ from duetime.app import App, build
 from duetime.engine.clock import SECOND
 from duetime.engine.kind import Caller
 from duetime.engine.model import LOCAL
-from duetime.engine.outcome import Completed, Returned
+from duetime.engine.outcome import Completed, Outcome, Returned
+from duetime.engine.policy.options import ALERTS
 from duetime.kinds import load_specs
 from duetime.kinds.notifications.delivery import (
     Deliverer,
@@ -113,3 +115,31 @@ def test_a_message_that_only_the_server_can_deliver_waits_for_it(topic: str, own
     else:
         assert isinstance(outcome, Returned) and outcome.after == 60 * SECOND
         assert outcome.reason is not None and f"the channel {channel} is not in the settings" in outcome.reason
+
+
+NTFY_SERVER, CHANNEL = Destinations(ntfy=True), Destinations(channels={"ntfy": NamedChannel("https", ("local",))})
+
+
+@pytest.mark.parametrize(("own", "server"), [(NTFY_SERVER, CHANNEL), (CHANNEL, NTFY_SERVER), (CHANNEL, CHANNEL)])
+def test_a_channel_with_the_name_of_the_ntfy_server_is_told_apart_from_it(
+    own: Destinations, server: Destinations
+) -> None:
+    outcome = ServerDelivery(Delivering(own), server).deliver(OutgoingMessage("msg_1", "ntfy", {}, 5.0))
+    assert isinstance(outcome, Completed if own == server else Returned)
+
+
+def test_an_alert_goes_to_the_topic_of_the_server_where_both_have_an_ntfy_server() -> None:
+    own = Delivering(NTFY_SERVER)
+    ServerDelivery(own, replace(NTFY_SERVER, alerts="home-alerts")).deliver(OutgoingMessage("1", ALERTS, {}, 5.0))
+    assert own.topics == ["home-alerts"]
+
+
+class Delivering(Deliverer):
+    """Has places of its own, and keeps the topics of what it delivers."""
+
+    def __init__(self, places: Destinations) -> None:
+        self.places, self.topics = places, list[str]()
+
+    def deliver(self, outgoing: OutgoingMessage) -> Outcome:
+        self.topics.append(outgoing.topic)
+        return super().deliver(outgoing)

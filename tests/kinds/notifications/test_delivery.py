@@ -14,6 +14,7 @@ from duetime.engine.policy.options import ALERTS
 from duetime.kinds.notifications.build import delivery_of
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
 from duetime.kinds.notifications.delivery import Deliverer, destinations_of
+from duetime.kinds.notifications.kind import NotificationKind
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from tests.support.channels import delivery, outgoing, told
 from tests.support.ntfy import NtfyReceiver
@@ -30,6 +31,32 @@ def test_a_topic_that_is_a_channel_goes_there_and_every_other_to_ntfy() -> None:
             made.deliver(outgoing(topic="ntfy"))
         assert [each["topic"] for each in ntfy.publications] == ["home"]
         assert [request.path for request in hook.requests] == ["/", "/ntfy"]
+
+
+def test_a_channel_that_is_closed_to_an_owner_hides_neither_the_server_nor_the_inbox_of_its_name() -> None:
+    with NtfyReceiver() as ntfy, Receiver() as hook:
+        closed = {name: ChannelSettings(hook.url, owners=("bob",)) for name in ("ntfy", "inbox", "hook")}
+        settings = Settings(
+            db=":memory:", timezone="UTC", notifications=NotificationSettings(server=ntfy.url), channels=closed
+        )
+        app = build(settings, tasks=False)
+        kind = app.services.kind(NotificationKind)
+        way = told(kind.delivery.deliver(outgoing(topic="home")._replace(owner="ann")))["channel"]
+        described, warnings = kind.status("ann")
+        assert way in kind.delivery_topics("ann") == ["inbox", "ntfy"]
+        assert described["channels"] == [{"name": name, "type": name} for name in ("inbox", "ntfy")]
+        assert warnings == [], "a message for her does not go to the inbox"
+        app.close()
+
+
+def test_a_topic_of_a_channel_that_is_called_ntfy_is_not_on_the_server() -> None:
+    channel, server = (
+        ChannelSettings("https://example.org/hook", owners=("ann",)),
+        NtfyServer("https://ntfy.example.org"),
+    )
+    with delivery(server, {"ntfy": channel}) as made:
+        assert NotificationKind(made).knows_topic("ntfy", "ann") and made.address_of("ntfy", "ann") == ""
+        assert made.address_of("ntfy", "bob").startswith("https://ntfy.example.org/")
 
 
 def test_without_a_server_what_is_no_channel_goes_to_the_inbox() -> None:

@@ -24,6 +24,7 @@ from duetime.mcp.catalog import catalog_of
 from duetime.service.errors import refuse
 from duetime.settings import Settings
 from duetime.testing import Simulation
+from tests.support.hand import history_of
 from tests.support.notifying import RESOURCES, START, TOOLS, Agent
 from tests.support.wordings import schedule_not_found
 
@@ -102,8 +103,8 @@ def test_a_second_delete_is_not_found_and_the_history_stays(simulation: Simulati
     assert ann("delete_schedule", schedule_id=schedule)["success"] is True
     again = ann("delete_schedule", schedule_id=schedule)
     assert again["error"] == schedule_not_found(schedule)
-    history = ann.app.scheduler.history(ann.call.caller, schedule)
-    assert [run.status for run in history.items] == ["completed"]
+    history = history_of(ann.app.scheduler, ann.call.caller, schedule)
+    assert [run.status for run in history] == ["completed"]
     simulation.advance(timedelta(days=2))
     assert len(ann.runs()) == 1
 
@@ -641,14 +642,14 @@ def test_a_busy_machine_does_not_prolong_the_wait_for_a_receiver(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = simulation.duetime.app
-    history, looks = app.scheduler.history, []
+    runs, looks = app.scheduler.runs, []
 
     def slow(*args: Any, **named: Any) -> Any:
         looks.append(args)
         simulation.clock._elapsed += 1.0
-        return history(*args, **named)
+        return runs(*args, **named)
 
-    monkeypatch.setattr(app.scheduler, "history", slow)
+    monkeypatch.setattr(app.scheduler, "runs", slow)
     assert Agent(app, Caller("ann"), patience=5.0)("send_push_notification", **PLAIN)["success"] is False
     assert len(looks) == 5
 

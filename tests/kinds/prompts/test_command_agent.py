@@ -23,6 +23,7 @@ from tests.support.programs import (
     command_agent,
     executable,
     program,
+    timed_from,
     told,
     watched_temporary_folder,
     with_environment,
@@ -349,24 +350,30 @@ def test_the_end_of_what_it_complained_of_is_shown(tmp_path: Path, runs: Path) -
 
 
 def test_a_hanging_program_is_ended(tmp_path: Path, runs: Path) -> None:
-    code = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('begun', flush=True); time.sleep(60)"
-    )
-    reply = agent(program(tmp_path, code)).wake(agent_request(patience=2.0))
-    assert reply.error == "timed out after 2 s" and reply.text == "begun" and reply.exit_code is None
+    code = f"""
+    import pathlib, signal, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print('begun', flush=True)
+    pathlib.Path({str(tmp_path / "told")!r}).touch()
+    time.sleep(60)
+    """
+    reply = timed_from(tmp_path / "told", agent(program(tmp_path, code))).wake(agent_request(patience=0.5))
+    assert reply.error == "timed out after 0.5 s" and reply.text == "begun" and reply.exit_code is None
 
 
 def test_a_program_that_is_asked_to_end_may_say_its_last_words(tmp_path: Path, runs: Path) -> None:
-    code = """
-    import signal, sys, time
+    code = f"""
+    import pathlib, signal, sys, time
     def end(*_):
-        print('{"result": "half of it", "usage": {"input_tokens": 7}}')
+        print('{{"result": "half of it", "usage": {{"input_tokens": 7}}}}')
         sys.exit(0)
     signal.signal(signal.SIGTERM, end)
+    pathlib.Path({str(tmp_path / "told")!r}).touch()
     time.sleep(60)
     """
-    reply = agent(program(tmp_path, code), limits=ProcessLimits(grace=20.0)).wake(agent_request(patience=2.0))
-    assert (reply.error, reply.text, reply.spent) == ("timed out after 2 s", "half of it", Spent(7))
+    patient = agent(program(tmp_path, code), limits=ProcessLimits(grace=20.0))
+    reply = timed_from(tmp_path / "told", patient).wake(agent_request(patience=0.5))
+    assert (reply.error, reply.text, reply.spent) == ("timed out after 0.5 s", "half of it", Spent(7))
 
 
 @pytest.mark.parametrize("reason", [StopReason.LEASE, StopReason.SHUTDOWN])

@@ -14,16 +14,17 @@ import pytest
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant, instant_of
 from duetime.engine.errors import InvalidInput, StoreUnavailable
 from duetime.engine.kind import Caller, StopReason, StopSignal, Work
-from duetime.engine.model import NOTHING, Cap, EventRow, Left, Used, reached, run_holder
+from duetime.engine.model import EVERYBODY, NOTHING, Cap, EventRow, Left, Used, reached, run_holder
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.gates import GateGift
 from duetime.engine.times import format_local
 from duetime.engine.triggers import OnceTrigger, trigger_to_json
 from duetime.kinds.notifications.delivery import MESSENGER
-from duetime.kinds.prompts.agent import Access, AgentReply, AgentRequest, Spent
+from duetime.kinds.prompts.agent import Access, AgentReply, AgentRequest, NamedAgent, Roster, Spent
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.kinds.prompts.runner import Waker, Waking
+from duetime.settings.sections import INBOX
 from duetime.stores.base import BaseStore
 from duetime.stores.sqlite.store import SqliteStore
 from tests.support.drafts import T0, once
@@ -85,7 +86,7 @@ class Stage:
         self.agent = Scripted(answer if answer is not None else AgentReply("done"))
         wakers = {"coder": Waker(self.agent, 60.0, limit, wakes, failures_count=failures_count)}
         waking = Waking(wakers, self.store, self.clock, ZONE, self._access, runs_per_day, inboxes)
-        self.kind = PromptKind(waking)
+        self.kind = PromptKind(waking, Roster(INBOX, {"coder": NamedAgent("command", (EVERYBODY,))}))
         self.hand = Hand(self.store)
 
     def _access(self, claim: Claim, patience: float, depth: int, allowed: str) -> Access:

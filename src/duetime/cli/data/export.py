@@ -18,12 +18,11 @@ from duetime.engine.clock import NEVER, Instant, instant_of
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.new_schedule import in_order_of_chains
-from duetime.engine.store import EVERY_ONE, ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.security.private_files import replace_private
 from duetime.service.operations.declaration import check_choice
+from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, pages_of_schedules
 from duetime.service.presenters import trigger_shape
-from duetime.service.services import OPERATOR, pages_of
 from duetime.service.vocabulary import Schedule, ScheduleState, iso_local
 from duetime.terminal.completion import one_of
 from duetime.terminal.context import Application, Db, Json, Tasks, opened
@@ -36,11 +35,11 @@ _MADE_BY_US = "~"
 """Prefix of keys that no caller chose."""
 
 
-def line_of(schedule: Schedule) -> str:
-    """Return a line with everything that another store needs to create the schedule."""
+def _document_of(schedule: Schedule) -> dict[str, Any]:
+    """Return everything that another store needs to create the schedule."""
     definition, state = schedule
     key = None if definition.key.startswith(_MADE_BY_US) else definition.key
-    document = {
+    return {
         "duetime": FORMAT,
         "id": definition.public_id,
         "kind": definition.kind,
@@ -59,7 +58,6 @@ def line_of(schedule: Schedule) -> str:
         "key": key,
         "created": _utc(definition.created),
     }
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
 def _utc(instant: Instant | None) -> str | None:
@@ -149,9 +147,9 @@ def export(
     """
     known_kind(kind)
     check_choice("format", format_, ("jsonl", "toml"))
-    if ((ical or format_ == "toml") and json_) or (ical and format_ == "toml"):
-        raise InvalidInput("--ical, --json and --format toml: cannot be combined; leave one of them out")
     is_toml = format_ == "toml"
+    if [ical, json_, is_toml].count(True) > 1:
+        raise InvalidInput("--ical, --json and --format toml: cannot be combined; leave one of them out")
     with opened(db, tasks, load_tasks=is_toml) as app:
         living = _living(app, kind)
         schedules = [schedule for schedule in living if is_toml or not _is_last_run_taken(schedule)]
@@ -181,12 +179,12 @@ def export(
 
 
 def _living(app: Application, kind: str | None) -> list[Schedule]:
-    query = ScheduleQuery(kind=kind, status="living", limit=PAGE, count_to=EVERY_ONE)
+    request = ListSchedules(kind=kind, status="living", order="oldest", limit=PAGE, count_to=COUNT_ALL)
     schedules: list[Schedule] = []
     total = 0
     with bar("reading") as show_progress:
-        for page in pages_of(app.scheduler.search, OPERATOR, query):
-            total = total if schedules else page.total
+        for page in pages_of_schedules(app.call, request):
+            total = total or page.total
             schedules += page.items
             show_progress(len(schedules) / max(total, 1))
     return schedules
@@ -199,8 +197,8 @@ def _is_last_run_taken(schedule: Schedule) -> bool:
 
 
 def _lines(schedules: Iterable[Schedule], json_: bool) -> str:
-    lines = map(line_of, schedules)
-    if not json_:
-        return "".join(f"{escaped(line)}\n" for line in lines)
-    document = {"schedules": [json.loads(line) for line in lines]}
-    return f"{escaped(json.dumps(document, ensure_ascii=False, indent=2))}\n"
+    documents = map(_document_of, schedules)
+    if json_:
+        return f"{escaped(json.dumps({'schedules': list(documents)}, ensure_ascii=False, indent=2))}\n"
+    lines = (json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in documents)
+    return "".join(f"{escaped(line)}\n" for line in lines)

@@ -25,7 +25,7 @@ from duetime.settings.locations import MEMORY, store_file
 from duetime.terminal import output
 from duetime.terminal.completion import Zone
 from duetime.terminal.context import Application, Db, Json, Tasks, again, opened, print_warnings
-from duetime.terminal.declarations import Exit, argument, bundled, group, option
+from duetime.terminal.declarations import Exit, argument, group, option
 from duetime.terminal.schedules.kind_view import headline
 from duetime.terminal.schedules.options import PolicyCommandOptions
 
@@ -42,7 +42,6 @@ duetime import crontab /etc/crontab --system --yes
 
 
 @commands.command(epilog=_CRONTAB_EXAMPLES)
-@bundled
 def crontab(
     file: File,
     yes: Yes = False,
@@ -69,7 +68,7 @@ def crontab(
         candidates = _candidates(lines.entries, tz, stated)
         about_lines = [Remark(entry.line, entry.text, entry.note) for entry in lines.entries if entry.note]
         notes = sorted([*lines.notes, *about_lines])
-        done = _import(app, candidates, lines.problems, notes, yes=yes, json_=json_)
+        done = _import(app, import_plan.check(app, candidates, lines.problems), notes, yes=yes, json_=json_)
         if yes and candidates and not json_:
             output.say("cron still runs these lines: take them out with `crontab -e`, or they run twice.")
             if MODULE in load_settings().tasks:
@@ -96,8 +95,7 @@ def jsonl(file: File, yes: Yes = False, tasks: Tasks = None, db: Db = None, json
     load(tasks or ())
     load([MODULE] if f'"{NAME}"' in text else [], None)
     with opened(store_for(db, writes=yes), load_tasks=True, making=True) as app:
-        candidates, problems = read_lines(app, text)
-        done = _import(app, candidates, problems, [], yes=yes, json_=json_)
+        done = _import(app, import_plan.check(app, *read_lines(app, text)), [], yes=yes, json_=json_)
     if done.problems:
         raise Exit(REFUSED)
 
@@ -108,18 +106,9 @@ def store_for(db: str | None, *, writes: bool) -> str | None:
     return db if writes or file is None or file.exists() else MEMORY
 
 
-def _import(
-    app: Application,
-    candidates: Sequence[Candidate],
-    unreadable: Sequence[Remark],
-    notes: Sequence[Remark],
-    *,
-    yes: bool,
-    json_: bool,
-) -> Outcome:
-    outcome = import_plan.check(app, candidates)
-    outcome = import_plan.carry_out(app, outcome) if yes else outcome
-    outcome = outcome._replace(problems=sorted([*outcome.problems, *unreadable]))
+def _import(app: Application, plan: Outcome, notes: Sequence[Remark], *, yes: bool, json_: bool) -> Outcome:
+    """Carry out a plan, or only show it."""
+    outcome = import_plan.carry_out(app, plan) if yes else plan
     if json_:
         output.print_json(import_plan.outcome_view(app, outcome, notes, dry_run=not yes))
     else:

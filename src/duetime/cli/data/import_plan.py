@@ -13,9 +13,9 @@ from duetime.engine.kind import Caller
 from duetime.engine.validation import NewSchedule
 from duetime.service.presenters import instant_view, reads_as, trigger_shape
 from duetime.service.vocabulary import Schedule
+from duetime.service.when import with_cron_fault
 from duetime.terminal import output
 from duetime.terminal.context import Application
-from duetime.terminal.errors import in_a_file
 from duetime.terminal.output import ahead, plural
 
 BATCH = 100
@@ -52,14 +52,15 @@ class Outcome(NamedTuple):
     problems: list[Remark]
 
 
-def check(app: Application, candidates: Sequence[Candidate]) -> Outcome:
-    """Return what would be created and what would be refused."""
-    outcome = Outcome([], [])
+def check(app: Application, candidates: Sequence[Candidate], unreadable: Sequence[Remark]) -> Outcome:
+    """Return what would be created and what would be refused, such as what could not be read."""
+    outcome = Outcome([], [*unreadable])
     for each in candidates:
         try:
             outcome.rows.append(_plan(app, each))
         except DuetimeError as error:
             outcome.problems.append(Remark(each.line, each.text, _reason(error)))
+    outcome.problems.sort()
     return outcome
 
 
@@ -80,7 +81,7 @@ def _plan(app: Application, candidate: Candidate) -> ImportRow:
 def _reason(error: DuetimeError) -> str:
     if isinstance(error, KeyReused):
         return "it was imported before, in another form; delete that one first"
-    return in_a_file(error)
+    return with_cron_fault(error.message.removeprefix(f"{error.field}: "))  # there are no options in a file
 
 
 def carry_out(app: Application, plan: Outcome) -> Outcome:

@@ -38,13 +38,15 @@ def list_(
     if not items:
         print("Nothing was resolved that is not over." if resolved else "Nothing needs attention.")
         return
-    since = [relative(instant_of(datetime.fromisoformat(each["since"])), now) for each in items]
-    rows = [
-        [each["key"] or "-", when, each["count"], each["headline"], each["text"]]
-        for each, when in zip(items, since, strict=True)
-    ]
+    rows = []
+    for each in items:
+        since = relative(instant_of(datetime.fromisoformat(each["since"])), now)
+        rows.append([each["key"] or "-", since, each["count"], each["headline"], each["text"]])
     output.table(["KEY", "SINCE", "TIMES", "WHAT", "ERROR"], rows, whole=2, fold=True, spare={"TIMES": 20})
-    output.say(f"{plural(len(items), 'row')}{', and there is more' if cut else ''}.{advice}")
+    more = ", and there is more" if cut else ""
+    if cut and len(items) < limit and cut <= {"failed", "missed"}:  # these rows may stand for what was not read
+        more = "; of many runs that failed or were missed, only the latest were looked at"
+    output.say(f"{plural(len(items), 'row')}{more}.{advice}")
 
 
 _EXAMPLES = "duetime attention resolve incident-3 91"
@@ -69,7 +71,7 @@ def _mark(mark: Mark, keys: list[str], db: str | None, json_: bool) -> None:
     if json_:
         output.print_json({"marked": marked, "notes": list(notes)})
     else:
-        print(f"{done.capitalize()} {marked}." if marked else f"Nothing was {done}.")
+        print(f"{done.capitalize()} {plural(marked, 'row')}." if marked else f"Nothing was {done}.")
         output.warn([f"not {done}: {note}" for note in notes])
     if notes:
         raise Exit(REFUSED)

@@ -21,7 +21,7 @@ from duetime.service.warnings import ScheduleWarning, warning_facts
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS
 from duetime.terminal.context import Application, Db, Json, again, opened, print_warnings
-from duetime.terminal.declarations import Exit, argument, bundled, option
+from duetime.terminal.declarations import Exit, argument, option
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean, in_words
 from duetime.terminal.schedules.commands import Expected, Yes
@@ -50,7 +50,6 @@ class Extent:
 
 
 @commands.command(epilog='duetime runs retry --status failed --error "connection refused"')
-@bundled
 def retry(chosen: RunChoice, extent: Extent, every_run: EveryRun = False) -> None:
     """Retry runs that failed, were lost or, with --status cancelled, were cancelled. Each keeps its number. Those that
     match filters are listed and confirmed first. The exit code is 4 if one is refused."""
@@ -58,14 +57,12 @@ def retry(chosen: RunChoice, extent: Extent, every_run: EveryRun = False) -> Non
 
 
 @commands.command(epilog="duetime runs resolve --status missed --until yesterday")
-@bundled
 def resolve(chosen: RunChoice, extent: Extent) -> None:
     """Resolve runs that failed, were lost or were missed: nothing reminds of them, and they stay in the history."""
     _change("resolve", chosen, extent)
 
 
 @commands.command(epilog="duetime runs stop 91\nduetime runs stop --task report --longer-than 1h")
-@bundled
 def stop(
     chosen: RunChoice,
     extent: Extent,

@@ -18,7 +18,7 @@ from duetime.service.vocabulary import Run, Schedule
 from duetime.terminal import output
 from duetime.terminal.completion import DEAD_RUNS, RUNS
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened
-from duetime.terminal.declarations import argument, bundled, group, option
+from duetime.terminal.declarations import argument, group, option
 from duetime.terminal.output import counted, relative
 from duetime.terminal.schedules.commands import Expected, Tagged, Yes
 
@@ -108,7 +108,6 @@ duetime dead retry --all --kind job --text "connection refused"
 
 
 @commands.command(epilog=_RETRY_EXAMPLES)
-@bundled
 def retry(
     chosen: Chosen,
     run: Runs = None,
@@ -141,14 +140,12 @@ duetime dead resolve --all --text "certificate has expired"
 
 
 @commands.command(epilog=_RESOLVE_EXAMPLES)
-@bundled
 def resolve(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
     """Take dead letters off the list. They stay in the history, and `dead list --resolved` still shows them."""
     _mark("resolve", run, chosen, db, json_)
 
 
 @commands.command()
-@bundled
 def reopen(chosen: Chosen, run: ResolvedRuns = None, db: Db = None, json_: Json = False) -> None:
     """Put resolved dead letters back on the list."""
     _mark("reopen", run, chosen, db, json_)
@@ -158,7 +155,6 @@ def _add_former(name: str, action: Action, key: str | None = None) -> None:
     """Add a command under its name until 0.2."""
 
     @commands.command(name, hidden=True)
-    @bundled
     def former(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
         """Resolve or reopen dead letters, as `dead resolve` and `dead reopen` do."""
         _mark(action, run, chosen, db, json_, key)

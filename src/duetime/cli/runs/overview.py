@@ -16,7 +16,6 @@ from duetime.terminal.context import Application, Cursor, Db, Json, opened, prog
 from duetime.terminal.declarations import option, single
 from duetime.terminal.output import ahead, clean, in_words, plural
 from duetime.terminal.schedules.commands import Everything, Status, Tagged
-from duetime.terminal.schedules.display import short_of
 from duetime.terminal.schedules.kind_view import ANY_KIND
 from duetime.terminal.schedules.read import LIVING, list_schedules
 
@@ -108,7 +107,7 @@ def _row(app: Application, row: dict[str, Any]) -> list[object]:
     zone, at = app.call.zone, instant_of(datetime.fromisoformat(row["at"]))
     rule = str(row["reads_as"]).replace(f" ({zone})", "")
     name = f"{row['name']}{' (paused)' if row.get('paused') else ''}"
-    return [clock_local(at, zone), ahead(at, app.clock.now()), short_of(app, row["id"]), row["kind"], name, rule]
+    return [clock_local(at, zone), ahead(at, app.clock.now()), row["short_id"], row["kind"], name, rule]
 
 
 status_commands = single()

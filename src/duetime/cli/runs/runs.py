@@ -25,7 +25,7 @@ from duetime.terminal import output
 from duetime.terminal.completion import IDS, RUNS
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened
 from duetime.terminal.context import again as program
-from duetime.terminal.declarations import argument, bundled, group, option
+from duetime.terminal.declarations import argument, group, option
 from duetime.terminal.output import clean, counted, in_words, local_time, run_document
 from duetime.terminal.schedules.change import exit_after, print_started, run_ending
 from duetime.terminal.schedules.commands import Tagged, Wait
@@ -75,7 +75,9 @@ def whole_view(run: Run, schedule: Schedule | None, zone: str) -> dict[str, Any]
 def print_run(app: Application, run: Run, json_: bool) -> None:
     schedule, details = schedule_of(app.call, run), run_details(app.call, run)
     if json_:
-        output.print_json(whole_view(run, schedule, app.call.zone) | {name: details[name] for name in _DETAILS})
+        view = whole_view(run, schedule, app.call.zone)
+        known = (*view, "schedule_short_id", "schedule_deleted")  # its `schedule` says both
+        output.print_json(view | {name: value for name, value in details.items() if name not in known})
         return
     output.facts([*run_facts(app, run, schedule), *_further_facts(app, run, details)])
     print()
@@ -106,14 +108,6 @@ def _further_facts(app: Application, run: Run, details: Mapping[str, Any]) -> It
         yield "stop", f"requested by {clean(request['by'] or 'somebody')}, {in_words(request['at'], app.call.zone)}"
     if read_log(app.call, ReadLog(run=run.id)).value.excerpts:
         yield "log", f"what it wrote: {program(app, 'logs', str(run.id))}"
-
-
-_DETAILS = (
-    "duration_seconds", "cost", "stopping", "taken_until", "traceback", "attempts", "own_payload", "started_by",
-    "gate", "stop_request",
-    "payload_changed", "late_seconds", "next_attempt", "usual_seconds", "worker", "previous_run",
-    "following_run",
-)  # fmt: skip
 
 
 def _print_traceback(run: Run, details: Mapping[str, Any]) -> None:
@@ -172,7 +166,6 @@ class RunChoice:
 
 
 @commands.command("list", reads=True, former={"--to": "--until"}, epilog=_LIST_EXAMPLES)
-@bundled
 def list_(
     chosen: RunChoice,
     limit: Limit = 20,

@@ -19,7 +19,7 @@ from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.declarations import option, single
 from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span
-from duetime.terminal.schedules.display import retry_text
+from duetime.terminal.schedules.display import of_occurrences, retry_text
 
 LONG = 1 * SECOND
 """A run that takes longer than this is reported as running."""
@@ -129,7 +129,7 @@ class Stream:
         line.append(f"  {name}", "bold")
         if wide:
             line.append(f"  {_measures(run):<{MEASURES}}", "dim")
-        detail = "; ".join(filter(None, (_detail(event, run), retry_text(self._app, run))))
+        detail = "; ".join(filter(None, (of_occurrences(run, outcome(run)), retry_text(self._app, run))))
         line.append(f"  {output.in_line(detail)}", output.STYLES.get(event, "") if run.error else "")
         self._console.print(line, no_wrap=terminal, overflow="ellipsis", crop=terminal, soft_wrap=not terminal)
 
@@ -158,14 +158,6 @@ def _measures(run: Run) -> str:
         return ""
     late = f"{span(run.started - run.due)} late" if run.attempt <= 1 else f"attempt {run.attempt}"
     return late if run.finished is None else f"{span(run.finished - run.started)}, {late}"
-
-
-def _detail(event: str, run: Run) -> str:
-    if event == "retry":
-        return f"{run.error}"
-    if run.last is not None:
-        return f"{plural(abs(run.number), 'occurrence')}: {run.error}"
-    return outcome(run)
 
 
 # `duetime tail`: show live which runs start, end, fail or are retried, whichever process runs them.

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from duetime.engine.clock import Instant
 from duetime.engine.errors import NotFound
 from duetime.engine.model import ScheduleId, WorkerId
+from duetime.service.lookup import find
 from duetime.service.operations.dead_letters import ListDeadLetters, dead_letters
 from duetime.service.operations.history import History, history, next_attempt
-from duetime.service.operations.schedules import Show, show
-from duetime.service.operations.status import health, workers
+from duetime.service.operations.status import health, worker_rows
 from duetime.service.operations.upcoming import coming, count_coming
 from duetime.service.presenters import coming_shape, instant_view, reads_as, worker_shape
 from duetime.service.text import Count
@@ -94,8 +94,8 @@ def frame_of(app: Application, text: str = "", places: Mapping[ScheduleId, int] 
         now=now,
         zone=call.zone,
         store=app.store.url,
-        health=health(call).value,
-        workers=sorted(workers(call).value, key=lambda worker: (not is_alive(worker, now), worker.id)),
+        health=health(call),
+        workers=sorted(worker_rows(call), key=lambda worker: (not is_alive(worker, now), worker.id)),
         running=sorted(running, key=lambda run: run.started or now)[:MOST],
         held=Counter(run.worker for run in running),
         retrying=[(run, next_attempt(call, run)) for run in retrying[:MOST]],
@@ -128,7 +128,7 @@ def schedule_now(app: Application, id: ScheduleId | None) -> Schedule | None:
     """Return a schedule as it is now; None if there is none."""
     if id is not None:
         with suppress(NotFound):
-            return show(app.call, Show(schedule=id, deleted=True)).value
+            return find(app.call, id, deleted=True)
     return None
 
 

@@ -47,7 +47,7 @@ def mcp(db: Db = None, tasks: Tasks = None, tools: Tools = None) -> None:
 
     wire = claim()
     exit_ = QuickExit()
-    _serve({"db": db, "tasks": tuple(tasks) if tasks else None, "tools": tools}, wire, exit_)
+    _serve({"db": db, "tasks": tasks, "tools": tools}, wire, exit_)
     exit_.now()
 
 

@@ -24,7 +24,7 @@ from duetime.settings import Settings
 from duetime.settings.own_commands import header_command, stdio_command
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tools, program, settings_for
-from duetime.terminal.declarations import bundled, option, single
+from duetime.terminal.declarations import option, single
 
 if TYPE_CHECKING:
     from duetime.security.tokens import Tokens
@@ -41,7 +41,6 @@ duetime serve --port 0 --live --tasks my_tasks
 
 
 @commands.command(epilog=_SERVE_EXAMPLES)
-@bundled
 def serve(
     host: Annotated[str | None, option("--host ADDRESS", "Address to listen on; by default 127.0.0.1.")] = None,
     port: Annotated[

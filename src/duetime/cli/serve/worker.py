@@ -20,14 +20,14 @@ from duetime.processes.memory import limit_arenas, relaxed_collector
 from duetime.service.distribution import version
 from duetime.service.errors import FAILED, INTERRUPTED, OK
 from duetime.service.masking import without_password
+from duetime.service.operations import upcoming
 from duetime.service.presenters import reads_as
-from duetime.service.services import OPERATOR
 from duetime.service.vocabulary import Schedule, ScheduleState, clock_local
 from duetime.settings import Settings
 from duetime.settings.working_folder import leave_folder
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, program, settings_for
-from duetime.terminal.declarations import bundled, option, single
+from duetime.terminal.declarations import option, single
 from duetime.terminal.output import clean, coming, plural, span
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ class WorkerCommandOptions:
 
     def settings(self, **further: object) -> Settings:
         """Return the settings with these options, and with further ones of a command."""
-        lists = {name: tuple(each) if each else None for name, each in (("tasks", self.tasks), ("labels", self.label))}
-        settings = settings_for({"db": self.db, "threads": self.threads, "lease": self.lease, **lists, **further})
+        own = {"db": self.db, "tasks": self.tasks, "labels": self.label, "threads": self.threads, "lease": self.lease}
+        settings = settings_for(own | further)
         return demo_settings(settings, self.db) if self.demo else settings
 
     def leave_folder(self, settings: Settings) -> Settings:
@@ -88,7 +88,7 @@ def print_start(app: App, name: str, samples: list[Schedule], options: WorkerCom
         counts = {"schedules": health.schedules, "due": health.due, "overdue": health.overdue}
         output.print_json_line({"event": "started", **facts, "tasks": names, **counts})
         return
-    first = next(iter(app.scheduler.coming(OPERATOR, None, 1)), None)
+    first = next(iter(upcoming.coming(app.call, 1)), None)
     waiting = f"{plural(health.schedules, 'schedule')}, {health.overdue:,} due now"
     if first is not None:
         waiting += f"; next: {first.definition.name}, {coming(first.progress.next, zone, now)}"
@@ -103,7 +103,7 @@ def print_start(app: App, name: str, samples: list[Schedule], options: WorkerCom
     ])  # fmt: skip
     if samples:
         pairs = zip(SAMPLES, samples, strict=True)
-        rows = [(schedule.definition.name, sample.shows, _when(schedule)) for sample, schedule in pairs]
+        rows = [(schedule.definition.name, shows, _when(schedule)) for (shows, _), schedule in pairs]
         print()
         output.table(["SAMPLE", "SHOWS", "WHEN"], rows)
     print(flush=True)
@@ -145,7 +145,6 @@ commands = single()
 
 
 @commands.command()
-@bundled
 def worker(
     options: WorkerCommandOptions,
     drain: Annotated[

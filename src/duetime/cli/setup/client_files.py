@@ -6,12 +6,13 @@ import os
 import shutil
 import stat
 from pathlib import Path
+from typing import NamedTuple
 
 from duetime.cli.setup import json_edit, toml_edit
 from duetime.cli.setup.json_edit import UnreadableFile
 from duetime.engine.errors import InvalidInput
 from duetime.security.private_files import replace_private
-from duetime.service.client_configs import CLIENTS, NAME, Client, Entry
+from duetime.service.client_configs import NAME, Client, Entry
 
 OF_HTTP = ("url", "httpUrl", "serverUrl", "headers", "headersHelper", "http_headers", "bearer_token_env_var")
 """Keys of an entry over HTTP, which a client would not accept beside a command."""
@@ -30,8 +31,15 @@ def read_text(path: Path) -> str | None:
         raise InvalidInput(f"{path} cannot be read ({error.strerror}); name another file with --file") from error
 
 
-def change(path: Path, client: Client, before: str | None, entry: Entry | None) -> str:
+class ConnectTarget(NamedTuple):
+    name: str
+    client: Client
+    path: Path
+
+
+def change(target: ConnectTarget, before: str | None, entry: Entry | None) -> str:
     """Return the text of the file with this entry, or without any if it is None."""
+    name, client, path = target
     mark, text = _split(before or "")
     try:
         if entry is None:
@@ -39,9 +47,7 @@ def change(path: Path, client: Client, before: str | None, entry: Entry | None) 
         add = toml_edit.with_entry if client.toml else json_edit.with_entry
         return mark + add(text, (client.table, NAME), entry, OF_HTTP)
     except UnreadableFile as error:
-        advice = (
-            f"correct it and try again, or edit it yourself: `duetime connect {_name(client)} --print` shows the entry"
-        )
+        advice = f"correct it and try again, or edit it yourself: `duetime connect {name} --print` shows the entry"
         raise InvalidInput(f"{path} is not changed, because {error}; {advice}") from None
 
 
@@ -104,7 +110,3 @@ def _backup(path: Path) -> Path:
 def _split(text: str) -> tuple[str, str]:
     """Return the byte order mark, if there is one, and the rest."""
     return (BOM, text.removeprefix(BOM)) if text.startswith(BOM) else ("", text)
-
-
-def _name(client: Client) -> str:
-    return next(name for name, each in CLIENTS.items() if each is client)

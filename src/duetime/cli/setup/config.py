@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
@@ -16,7 +16,7 @@ from duetime.engine.redaction import MASK, mask_text
 from duetime.service.errors import refuse
 from duetime.service.masking import without_password
 from duetime.service.text import value_of
-from duetime.settings import FILE, Settings, data_folder, local_zone, user_file
+from duetime.settings import ENVIRONMENT, FILE, Settings, data_folder, environment_values, local_zone, user_file
 from duetime.settings.loading import fit_settings, read_file, values_of
 from duetime.settings.locations import TrustedFiles, absolute_paths, find_file, read_file_once
 from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
@@ -53,10 +53,10 @@ def show(
 ) -> None:
     """Show the settings in use here and where each comes from. Secrets are masked."""
     settings = settings_for()
-    sources = _sources(settings)
     prefix = tuple(name.split(".")) if name else ()
-    rows = _rows_of(settings, prefix)
-    entries = [(key, value, sources.get(key, DEFAULT)) for key, value in rows if all_ or prefix or key in sources]
+    rows = dict(_rows_of(settings, prefix))
+    sources = _sources(settings, rows)
+    entries = [(key, value, sources[key]) for key, value in rows.items() if all_ or prefix or sources[key] != DEFAULT]
     if json_:
         listed = {".".join(key): {"value": value, "source": source} for key, value, source in entries}
         output.print_json({"file": settings.origin.file, "ignored": settings.origin.ignored, "settings": listed})
@@ -74,7 +74,7 @@ def _rows_of(settings: Settings, prefix: Key) -> list[tuple[Key, Any]]:
     if not matches and value_at(settings, prefix) is None:
         name, known = ".".join(prefix), [".".join(key) for key, _ in rows]
         advice = "`duetime config show --all` lists them"
-        raise refuse("not_found", f"there is no setting {name}{did_you_mean(name, known)}; {advice}")
+        raise refuse("not_found", f"there is no setting {name}{did_you_mean(name, known) or ';'} {advice}")
     return matches
 
 
@@ -87,7 +87,7 @@ def get(
     rows = dict(_rows_of(settings, key))
     if key not in rows:
         raise InvalidInput(f"{name} is a table; `duetime config show {name}` shows its settings")
-    facts = {"name": name, "value": rows[key], "source": _sources(settings).get(key, DEFAULT)}
+    facts = {"name": name, "value": rows[key], "source": _sources(settings, [key])[key]}
     text = rows[key] if isinstance(rows[key], str) else json.dumps(rows[key], ensure_ascii=False)
     output.print_result(json_, facts, clean(text))
 
@@ -186,21 +186,11 @@ def _check(settings: Settings, *, tasks: bool) -> None:
         pass
 
 
-def _sources(settings: Settings) -> dict[Key, str]:
-    """Return where each setting that was set comes from."""
-    from duetime.settings import ENVIRONMENT, environment_values
-
+def _sources(settings: Settings, keys: Iterable[Key]) -> dict[Key, str]:
+    """Return where each setting comes from."""
     file = settings.origin.file
-    sources = dict.fromkeys(_keys(read_file(Path(file)) or {}), file) if file else {}
-    return sources | dict.fromkeys(_keys(environment_values()), ENVIRONMENT)
-
-
-def _keys(values: Mapping[str, Any], within: Key = ()) -> Iterator[Key]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _keys(value, (*within, name))
-        else:
-            yield (*within, name)
+    sources = [(ENVIRONMENT, environment_values()), (file, read_file(Path(file)) if file else None)]
+    return {key: next((name for name, values in sources if value_at(values, key) is not None), DEFAULT) for key in keys}
 
 
 def _rows(value: Any, key: Key = (), *, secret: bool = False) -> Iterator[tuple[Key, Any]]:

@@ -7,10 +7,10 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from duetime.cli.setup import client_files
-from duetime.cli.setup.client_files import read_text
+from duetime.cli.setup.client_files import ConnectTarget, read_text
 from duetime.cli.setup.json_edit import UnreadableFile
 from duetime.engine.errors import InvalidInput
 from duetime.service.client_configs import CLIENTS, Client, Entry, Machine, Reach, known_client
@@ -30,12 +30,6 @@ commands = single()
 _NAMES = f"{', '.join(CLIENTS)}; without it, all are listed."
 _NAMED = frozenset(f"{PREFIX}{name}" for name in ("DB", "TASKS", "TOOLS", "CONFIG"))
 """Settings of the environment that the command line of the entry includes."""
-
-
-class ConnectTarget(NamedTuple):
-    name: str
-    client: Client
-    path: Path
 
 
 @commands.command(
@@ -60,7 +54,7 @@ def connect(
         _list(json_)
         return
     target = ConnectTarget(client, known_client(client), _path(client, file))
-    settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "tools": tools})
+    settings = settings_for({"db": db, "tasks": tasks, "tools": tools})
     if not print_:
         settings = _with_file(settings)
     entry = target.client.stdio_entry(Reach("", None, stdio_command(settings)))
@@ -83,7 +77,7 @@ def _change(
 ) -> bool:
     """Show the change and make it once the user agrees; return whether it was made."""
     before = read_text(target.path)
-    after = client_files.change(target.path, target.client, before, entry)
+    after = client_files.change(target, before, entry)
     facts = {"client": target.name, "file": str(target.path), "connected": entry is not None}
     warnings = _environment_warning() if settings is not None else []
     if after == (before or ""):

@@ -29,7 +29,7 @@ commands = single()
 def doctor(db: Db = None, tasks: Tasks = None, json_: Json = False) -> None:
     """Find problems and say how to fix them. Checks the machine, tasks, channels, agents, the store and the workers.
     The exit code is 1 if something is broken."""
-    checks = list(_checks({"db": db, "tasks": tuple(tasks) if tasks else None}))
+    checks = list(_checks({"db": db, "tasks": tasks}))
     failed = any(check.status == "fail" for check in checks)
     if json_:
         output.print_json({"ok": not failed, "checks": [asdict(check) for check in checks]})
@@ -51,11 +51,9 @@ def _checks(flags: dict[str, object]) -> Iterator[Check]:
     yield from machine_checks(settings)
     yield from kind_checks(lambda checks: checks.setup(settings, SystemClock()))
     yield from token_checks(settings)
-    usable = True
-    for check in store_file_checks(settings.path_of_db()):
-        usable = usable and check.status != "fail" and check.subject != "store"
-        yield check
-    if usable:
+    of_file = list(store_file_checks(settings.path_of_db()))
+    yield from of_file
+    if not any(check.status == "fail" or check.subject == "store" for check in of_file):
         try:
             yield from store_checks(settings, SystemClock())
         except InvalidInput as error:  # something in the settings is unusable, so no worker would start either
@@ -86,22 +84,20 @@ def settings_file_checks(settings: Settings) -> Iterator[Check]:
 
 def secrets_in(settings: Settings) -> list[str]:
     """Return the names of settings that contain values which others should not read."""
-    names = ["db"] if without_password(settings.db) != settings.db else []
+    names = ["db"] if _has_password(settings.db) else []
     for table, values in {"notifications": settings.notifications, **settings.tables}.items():
         names += [f"{table}.{each.name}" for each in fields(values) if not each.repr and getattr(values, each.name)]
     names += [f"channels.{name}" for name, each in settings.channels.items() if each.url or each.headers]
-    names += [
-        f"agents.{name}"
-        for name, each in settings.agents.items()
-        if each.secret or without_password(each.url) != each.url
-    ]
+    names += [f"agents.{name}" for name, each in settings.agents.items() if each.secret or _has_password(each.url)]
     for name, each in settings.mcp_servers.items():
         literal = [value for value in (*each.headers.values(), *each.env.values()) if "${" not in value]
-        names += [f"mcp_servers.{name}"] if literal or without_password(each.url) != each.url else []
-    names += [
-        f"executors.{n}" for n, each in settings.executors.items() if without_password(each.address) != each.address
-    ]
+        names += [f"mcp_servers.{name}"] if literal or _has_password(each.url) else []
+    names += [f"executors.{name}" for name, each in settings.executors.items() if _has_password(each.address)]
     return [clean(name) for name in names]
+
+
+def _has_password(address: str) -> bool:
+    return without_password(address) != address
 
 
 def token_checks(settings: Settings) -> Iterator[Check]:

@@ -21,7 +21,7 @@ from duetime.service.masking import masked, without_password
 from duetime.service.operations.history import History, history
 from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, list_schedules
 from duetime.service.operations.status import health as store_health
-from duetime.service.operations.status import workers
+from duetime.service.operations.status import worker_rows
 from duetime.service.services import Call
 from duetime.service.vocabulary import Health, Page, Schedule, clock_local, names_limit, was_given_back
 from duetime.service.workers import is_alive
@@ -147,7 +147,7 @@ MAX_RUNS = 1000
 
 def store_checks(settings: Settings, clock: Clock) -> Iterator[Check]:
     with closing(build(settings, clock=clock, tasks=False, use_published=True)) as app:
-        health = store_health(app.call).value
+        health = store_health(app.call)
         yield Check("ok", "store", f"{health.details.get('engine', '')} at {clean(app.store.url)}")
         yield Check("ok", "schema", f"version {health.schema}, {plural(health.schedules, 'schedule')}")
         for warning in app.services.process_warnings():
@@ -178,7 +178,7 @@ def _clock(app: App, clock: Clock) -> Iterator[Check]:
 
 
 def _workers(app: App, now: Instant, *, demo: bool) -> Generator[Check, None, int]:
-    rows = workers(app.call).value
+    rows = worker_rows(app.call)
     alive = [row for row in rows if is_alive(row, now)]
     for row in rows:
         seen = relative(row.seen, now)

@@ -25,7 +25,7 @@ from duetime.settings.sections import INBOX
 from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
 from duetime.terminal import output
 from duetime.terminal.context import Json, program
-from duetime.terminal.declarations import bundled, option, single
+from duetime.terminal.declarations import option, single
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean
 
@@ -35,7 +35,6 @@ _GUESSABLE = 10
 
 
 @commands.command()
-@bundled
 def init(
     flags: init_choices.Choices,
     yes: Annotated[bool, option("--yes", "Don't ask; use the options, and keep all other settings.")] = False,

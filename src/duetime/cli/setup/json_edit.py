@@ -105,10 +105,8 @@ def with_entry(text: str, path: tuple[str, str], entry: Mapping[str, Any], drop:
         changed, values = _with_value(text, path, dict(entry)), {}
     else:
         changed = text
-        for key, value in entry.items():
+        for key, value in {**entry, **{each: None for each in drop if each not in entry}}.items():
             changed = _with_value(changed, (*path, key), value)
-        for key in (each for each in drop if each in values and each not in entry):
-            changed = _without_value(changed, (*path, key))
     stay = {key: value for key, value in values.items() if key not in drop}
     return _check(text, changed, {**root.value, table: {**others, name: {**stay, **entry}}})
 
@@ -128,23 +126,21 @@ def without_entry(text: str, path: tuple[str, str]) -> str:
 
 
 def _with_value(text: str, path: Sequence[str], value: Any) -> str:
+    """Return the text with this value at a path; with None, without any."""
     node, member, missing = _locate(parse(text), path)
     if member is None:
+        if value is None:
+            return text
         for key in reversed(missing[1:]):
             value = {key: value}
         return _insert(text, node, missing[0], value)
-    node = member.node
-    if node.value == value:
+    start, end, present, _ = member.node
+    if value is not None and present == value:
         return text
-    _refuse_comments(text, node)
-    return text[: node.start] + _dump(value, text, _indent(text, node.start)) + text[node.end :]
-
-
-def _without_value(text: str, path: Sequence[str]) -> str:
-    node, member, _ = _locate(parse(text), path)
-    assert member is not None
     _refuse_comments(text, member.node)
-    return _remove(text, node, member)
+    if value is None:
+        return _remove(text, node, member)
+    return text[:start] + _dump(value, text, _indent(text, start)) + text[end:]
 
 
 def _locate(root: Node | None, path: Sequence[str]) -> tuple[Node, Member | None, Sequence[str]]:

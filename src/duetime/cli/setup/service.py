@@ -47,7 +47,7 @@ def install(
 ) -> None:
     """Install and start the service, with the settings file that is in use here. With --tasks, it runs in this
     folder."""
-    settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "port": port, "tools": tools})
+    settings = settings_for({"db": db, "tasks": tasks, "port": port, "tools": tools})
     secret = db is not None and without_password(db) != db
     started = _command(settings.origin.file, None if secret else db, tasks, port, tools)
     unit = _unit(started, {f"{PREFIX}DB": db} if db is not None and secret else {})
@@ -127,7 +127,7 @@ def _option(option: str, value: object) -> list[str]:
 
 
 def _unit(command: Sequence[str], secrets: Mapping[str, str] | None = None) -> Unit:
-    """Return the unit for this system. `given` are settings that must not appear on a command line."""
+    """Return the unit for this system. `secrets` are settings that must not appear on a command line."""
     environment = {name: os.environ[name] for name in KEPT if os.environ.get(name)}
     # The settings of this environment, without the secret that signs tokens, because the data folder has one.
     here = {name: os.environ[name] for name in sorted(environment_names()) if os.environ.get(name)}

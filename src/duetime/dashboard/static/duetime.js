@@ -21,8 +21,7 @@ const form = document.getElementById("schedule-form");
 
 const byId = (id) => document.getElementById(id);
 
-function make(tag, attributes = {}, ...content) {
-  const made = document.createElement(tag);
+function fill(made, attributes, content) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== undefined && value !== null && value !== false) made.setAttribute(name, value === true ? "" : value);
   }
@@ -30,15 +29,13 @@ function make(tag, attributes = {}, ...content) {
   return made;
 }
 
+const make = (tag, attributes = {}, ...content) => fill(document.createElement(tag), attributes, content);
+const draw = (tag, attributes, ...content) => fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, content);
+
 // What the first picture of the page does not need waits until it is painted.
 const afterPaint = (work) => { if (document.hidden) work(); else requestAnimationFrame(() => setTimeout(work)); };
 
-function draw(tag, attributes, ...content) {
-  const drawn = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) drawn.setAttribute(name, value);
-  drawn.append(...content);
-  return drawn;
-}
+const parse = async (answer) => new DOMParser().parseFromString(await answer.text(), "text/html");
 
 const icon = (name) => draw("svg", { class: "icon", "aria-hidden": "true" }, draw("use", { href: `#i-${name}` }));
 
@@ -123,10 +120,10 @@ async function refresh() {
   busy = true;
   const began = performance.now();
   try {
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" }, credentials: "same-origin", cache: "no-store" });
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
     connected();
     if (answer.status === 401) { rest(); location.reload(); return; }
-    if (answer.ok) place(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    if (answer.ok) place(await parse(answer));
   } catch { disconnected(); /* the next event or poll tries again */ }
   busy = false;
   took = performance.now() - began;
@@ -152,7 +149,6 @@ function replace(old, next) {
   seen.set(old.id, still(next));
   regionOf(old).querySelector("button.changes")?.remove();
   keeping(old, () => old.replaceChildren(...next.childNodes));
-  offerChoice();
 }
 
 // Changes a part of the page and keeps what is open, selected and focused in it.
@@ -170,7 +166,7 @@ function keeping(part, change) {
   if (row) rowsByKey(part).get(rowKey)?.classList.add("at-row");
   for (const id of open) byId(id)?.setAttribute("open", "");
   if (ticked.size) for (const box of part.querySelectorAll("input[type=checkbox]")) box.checked = ticked.has(box.name + box.value);
-  if (ticked.size) countSelected();
+  countSelected();
   if (at >= 0) places()[at]?.focus({ preventScroll: true });
 }
 
@@ -347,7 +343,7 @@ async function readLog() {
   let pause = 1000;
   try {
     if (document.hidden) throw new Error("nobody looks");
-    const answer = await fetch(`${logShown.dataset.log}?${asked}`, { credentials: "same-origin", cache: "no-store" });
+    const answer = await fetch(`${logShown.dataset.log}?${asked}`, { cache: "no-store" });
     if (!answer.ok) throw new Error(answer.statusText);
     const log = await answer.json();
     addLog(log);
@@ -369,31 +365,27 @@ afterPaint(() => showTab(document));
 
 const boxes = () => [...document.querySelectorAll("#chosen [data-row] input[type=checkbox]")];
 
+// Shows how many rows are selected; a box selects all of them, and buttons that act on a selection wait for one.
 function countSelected() {
-  const chosen = boxes().filter((box) => box.checked).length;
+  const rows = boxes(), chosen = rows.filter((box) => box.checked).length, all = byId("choose-all");
   for (const place of document.querySelectorAll("[data-selected]")) place.textContent = `${chosen} selected`;
-  const all = byId("choose-all");
+  for (const button of document.querySelectorAll("[data-needs-choice]")) button.disabled = !chosen;
   if (all) {
-    all.checked = chosen > 0 && chosen === boxes().length;
+    all.checked = chosen > 0 && chosen === rows.length;
     all.indeterminate = chosen > 0 && !all.checked;
+    all.hidden = !rows.length;
+    if (all.parentElement.tagName === "LABEL") all.parentElement.hidden = all.hidden;
   }
   const matching = document.querySelector("input[name=matching]");
   if (matching && !chosen) matching.checked = false;
 }
 
-function showChooseAll() {
-  const all = byId("choose-all");
-  if (!all) return;
-  all.hidden = !boxes().length;
-  if (all.parentElement.tagName === "LABEL") all.parentElement.hidden = all.hidden;
-}
-
 document.addEventListener("change", (event) => {
   if (event.target.id === "choose-all") for (const box of boxes()) box.checked = event.target.checked;
-  if (event.target.closest("#chosen")) { countSelected(); offerChoice(); }
+  if (event.target.closest("#chosen")) countSelected();
 });
 addEventListener("pageshow", countSelected);
-showChooseAll();
+countSelected();
 
 // -- forms that are sent by themselves ------------------------------------------------------------------------------
 
@@ -454,7 +446,7 @@ async function copied({ copy, copyOf, copyFrom }) {
   if (lines.length) return [...lines].map((each) => each.textContent).join("");
   if (copyOf) return byId(copyOf).textContent;
   if (!copyFrom) return copy;
-  return JSON.stringify(await (await fetch(copyFrom, { credentials: "same-origin" })).json(), null, 2);
+  return JSON.stringify(await (await fetch(copyFrom)).json(), null, 2);
 }
 
 document.addEventListener("click", async (event) => {
@@ -502,12 +494,9 @@ function hideTipSoon() {
   hiding = setTimeout(() => { if (!tip.matches(":hover, :focus-within")) hideTip(); }, 180);
 }
 
-const tips = (within) => [...within.querySelectorAll("[data-tip]")];
-
 let keyboard = false; // in use, so that every chart needs a stop of Tab
 
 function enhance(within) {
-  showChooseAll();
   if (keyboard) for (const chart of within.querySelectorAll("svg:not(.icon)")) explain(chart);
 }
 
@@ -550,7 +539,7 @@ if (document.querySelector("svg title, [data-live]")) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (at?.dataset.href && event.key === "Enter" && !at.matches("a")) location.assign(at.dataset.href);
     if (!at || !step) return;
-    const among = tips(at.closest("svg") ?? document);
+    const among = [...(at.closest("svg") ?? document).querySelectorAll("[data-tip]")];
     const next = among[among.indexOf(at) + step];
     if (next) { event.preventDefault(); next.setAttribute("tabindex", "0"); at.setAttribute("tabindex", "-1"); next.focus(); }
   });
@@ -667,7 +656,7 @@ function listOptions() {
 
 async function ask(text) {
   try {
-    const reply = await fetch(`/find?text=${encodeURIComponent(text.trim())}`, { credentials: "same-origin", headers: { Accept: "application/json" } });
+    const reply = await fetch(`/find?text=${encodeURIComponent(text.trim())}`, { headers: { Accept: "application/json" } });
     if (!reply.ok || palette.querySelector("input").value !== text) return;
     answer = { text, results: (await reply.json()).results };
     listOptions();
@@ -713,8 +702,7 @@ async function showKeys() {
     shown.addEventListener("click", (event) => { if (event.target === shown) shown.close(); });
     document.body.append(shown);
     try {
-      const answer = await fetch("/help", { headers: { Accept: "text/html" }, credentials: "same-origin" });
-      const keys = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("keys");
+      const keys = (await parse(await fetch("/help", { headers: { Accept: "text/html" } }))).getElementById("keys");
       const select = [...(keys?.querySelectorAll("dt") ?? [])].find((key) => key.textContent === "x");
       if (select && !document.querySelector("[data-row] input[type=checkbox]")) { select.nextElementSibling.remove(); select.remove(); }
       if (keys) shown.append(keys);
@@ -772,17 +760,21 @@ document.addEventListener("click", (event) => {
 
 // -- what a trigger means, while it is typed ----------------------------------------------------------------------
 
+// Returns a part of the form as the server renders it for what has been typed.
+async function rendered(intent, id) {
+  const body = new URLSearchParams(new FormData(form));
+  body.set("intent", intent);
+  return (await parse(await fetch(form.action, { method: "POST", body }))).getElementById(id);
+}
+
 const preview = byId("preview");
 let waiting = 0;
 let asked = 0;
 
 async function look() {
   const turn = ++asked;
-  const fields = new URLSearchParams(new FormData(form));
-  fields.set("intent", "look");
   try {
-    const answer = await fetch(form.action, { method: "POST", credentials: "same-origin", body: fields });
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("preview");
+    const fresh = await rendered("look", "preview");
     if (turn === asked && fresh) preview.replaceChildren(...fresh.childNodes);
   } catch { return; } finally { if (turn === asked) preview.classList.remove("stale"); }
 }
@@ -795,15 +787,6 @@ if (form && preview) {
     waiting = setTimeout(look, 250);
   });
 }
-
-// -- buttons that act on a selection wait for one -------------------------------------------------------------------
-
-function offerChoice() {
-  const none = document.querySelector("#chosen [data-row] input:checked") === null;
-  for (const button of document.querySelectorAll("[data-needs-choice]")) button.disabled = none;
-}
-offerChoice();
-addEventListener("pageshow", offerChoice);
 
 // -- new and edit: presets, a date picker, and the arguments of the chosen task ----------------------------------------
 
@@ -834,11 +817,8 @@ if (form && task) {
   task.addEventListener("change", async () => {
     if (task.value === shown) return;
     shown = task.value;
-    const fields = new URLSearchParams(new FormData(form));
-    fields.set("intent", "preview");
     try {
-      const answer = await fetch(form.action, { method: "POST", credentials: "same-origin", body: fields });
-      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("task-arguments");
+      const fresh = await rendered("preview", "task-arguments");
       if (fresh && shown === task.value) byId("task-arguments").replaceChildren(...fresh.childNodes);
     } catch { /* without them, JSON can still be typed */ }
   });

@@ -142,16 +142,14 @@ class Line(NamedTuple):
     """Single points that no line connects."""
 
 
-def line(values: Sequence[float | None], *, least: float | None = None, most: float | None = None) -> Line:
-    """Build a line, with a gap wherever there is no figure."""
-    known = [value for value in values if value is not None]
-    low = min(known, default=0.0) if least is None else least
-    high = max([*known, low + 1e-9]) if most is None else most
+def line(values: Sequence[float | None], *, most: float | None = None) -> Line:
+    """Build a line that starts at 0, with a gap wherever there is no figure."""
+    high = max([1e-9, *(value for value in values if value is not None)]) if most is None else most
     step, path, dots = 100 / max(1, len(values) - 1), "", []
     for index, value in enumerate(values):
         if value is None:
             continue
-        x, y = round(index * step, 2), round(22 - 20 * (value - low) / max(high - low, 1e-9), 2)
+        x, y = round(index * step, 2), round(22 - 20 * value / high, 2)
         joined = index > 0 and values[index - 1] is not None
         path += f"{'L' if joined else 'M'}{x} {y}"
         if not joined and (index + 1 == len(values) or values[index + 1] is None):

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from duetime.dashboard.filters import in_order, kind_class, plural_of
-from duetime.dashboard.queries import occurrences_in
 from duetime.dashboard.request import PageRequest
 from duetime.dashboard.timeline.axis import USUAL, ZOOMS, days, ticks
 from duetime.dashboard.timeline.charts import Bar, chart, status_class, strip
 from duetime.engine.clock import SECOND, Instant
 from duetime.service.density import BY_NEED, Density
+from duetime.service.operations.overview import Occurrences, occurrences
 from duetime.service.presenters import instant_view
 from duetime.service.text import plural, whole_number
 from duetime.service.window import Window, Zoom, start_at, window
 
 HEIGHT: Final = 150
 ROWS: Final = 24
-LIMITS: Final = {"max_schedules": 500, "max_runs": 1_500}
+LIMITS: Final[Mapping[str, Any]] = {"max_schedules": 500, "max_runs": 1_500}
 """Beyond these, only the schedules that fire first and the latest runs are shown."""
 _FINER: Final = {"1h": "1h", "6h": "1h", "24h": "6h", "7d": "24h", "week": "24h"}
 _SHADES: Final = (
@@ -85,8 +86,8 @@ def timeline_page(request: PageRequest) -> Response:
     start = _start(request)
     view = window(zoom, request.zone, request.now, start)
     parameters = {name: request.parameter(name) for name in FILTERS}
-    filters = {name: parameters[name] or None for name in ("owner", "kind", "text")}
-    seen = occurrences_in(request, view, **LIMITS, **filters)
+    filters: dict[str, Any] = {name: parameters[name] or None for name in ("owner", "kind", "text")}
+    seen = occurrences(request.call, Occurrences(window=view, now=request.now, **LIMITS, **filters)).value
     density = _restricted(seen.density, parameters["status"])
     lanes = density.sorted(parameters["sort"])
     drawn = chart(density, HEIGHT, request.now)

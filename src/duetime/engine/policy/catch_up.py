@@ -24,6 +24,8 @@ from duetime.engine.triggers.step_budget import (
 )
 from duetime.engine.value_class import NamedTuple
 
+LEAD = Instant(SECOND // 10)
+"""How far ahead of its instant an occurrence may be claimed."""
 MOST_COUNTED = 1000
 COUNT_STEPS = 30_000
 """Step budget for counting the occurrences that were missed."""
@@ -52,9 +54,14 @@ def next_instant(trigger: str, after: Instant) -> Instant | None:
     return (_next_of_short if len(trigger) <= MAX_SHORT_LENGTH else _next_of_long)(trigger, after)
 
 
-def find(trigger_text: str, policy: Policy, due: Instant, now: Instant, held: int = 0) -> Occurring:
+def occurrences(
+    trigger_text: str, policy: Policy, due: Instant, through: Instant | None, held: int, now: Instant
+) -> Occurring:
     """Find what runs and what was missed. `held` is how long jitter or a limit delayed the entry, which does not count
     as lateness."""
+    if through is not None and due <= through <= now + LEAD:
+        # Already handled. A `through` from a clock that was ahead proves nothing; in that case the unique key decides.
+        return Occurring((), None, through, next_instant(trigger_text, max(now, through)))
     following = next_instant(trigger_text, due)
     trigger = trigger_from_json(trigger_text)
     overtaken = trigger.jitter if following is not None and following <= due + trigger.jitter else 0
@@ -164,9 +171,6 @@ def span_without(span: Span, trigger: Trigger, taken: Collection[Instant]) -> Sp
 
 # The evaluation that a claim needs. It is separate so that an expensive evaluation runs outside the transaction.
 
-LEAD = Instant(SECOND // 10)
-"""How far ahead of its instant an occurrence may be claimed."""
-
 ROUND_STEPS: Final = 30_000
 """Steps after which a worker goes on to its next exchange with the answers it has so far."""
 
@@ -188,15 +192,6 @@ class Question(NamedTuple):
 
 Answers = dict[Question, Occurring | InvalidInput]
 """What was found, or the error in the trigger. If the schedule has changed since, its question is a different key."""
-
-
-def occurrences(
-    trigger: str, policy: Policy, due: Instant, through: Instant | None, held: int, now: Instant
-) -> Occurring:
-    if through is not None and due <= through <= now + LEAD:
-        # Already handled. A `through` from a clock that was ahead proves nothing; in that case the unique key decides.
-        return Occurring((), None, through, next_instant(trigger, max(now, through)))
-    return find(trigger, policy, due, now, held)
 
 
 def evaluate(questions: Sequence[Question], now: Instant, last: Answers | None = None) -> Answers:

@@ -31,7 +31,7 @@ from duetime.engine.policy.decision import Change, Decision, as_stored, changed,
 from duetime.engine.policy.finish import HeldRun, end_pause, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.gates import GateGift, reset_gate
-from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
+from duetime.engine.policy.options import Overlap, Policy, policy_for_ending, policy_from_json
 from duetime.engine.policy.pauses import account, enqueue, pause, resume, resume_entry
 from duetime.engine.policy.restore import restore
 from duetime.engine.policy.rewind import rewind
@@ -51,26 +51,8 @@ from duetime.engine.rule_edits import stays_moved
 from duetime.engine.triggers import trigger_from_json
 from duetime.engine.value_class import NamedTuple
 
-__all__ = [
-    "Change",
-    "Decision",
-    "Edit",
-    "cancel",
-    "cancel_run",
-    "delete",
-    "dismiss",
-    "edit",
-    "fire",
-    "mark",
-    "mark_incident",
-    "not_possible",
-    "pause",
-    "restore",
-    "resume",
-    "retry",
-    "rewind",
-    "shorten_run",
-]
+__all__ = ["Change", "Decision", "not_possible", "pause", "restore", "resume", "rewind"]
+"""What other modules of this package define, for callers who make every kind of change."""
 
 
 def cancel(change: Change) -> Decision[Schedule]:
@@ -201,9 +183,7 @@ def _change_lanes(writes: Writes, change: Change, edited: Definition) -> None:
     for run in change.reader.live_runs(edited.id):
         at = change.reader.entry_at(edited.id, run.id)
         if at is not None and run.id not in writes.runs:
-            entry = run_entry(edited, after, run, at)
-            writes.due_gone.append(entry)
-            writes.due_new.append(entry)
+            writes.move(run_entry(edited, after, run, at))
 
 
 def _restart_untaken(writes: Writes, change: Change, edited: Definition, progress: Progress) -> Progress:
@@ -259,11 +239,7 @@ def fire(change: Change, payload: str | None = None, *, force: bool = False, tra
         raise Conflict("its queue is full", code="busy")
     due = change.reader.free_due(definition.id, change.now)
     writes = Writes(definitions=[] if change.set_off == definition else [change.set_off])
-    in_line = busy and queues
-    status = RunStatus.QUEUED if in_line else RunStatus.PENDING
-    run = new_run(change.new_id(), definition, due, status, cause=Cause.MANUAL)
-    run = run._replace(expires=_requested_during_pause(change, in_line))
-    writes.new_runs.append(run)
+    run = new_run(change.new_id(), definition, due, RunStatus.PENDING, cause=Cause.MANUAL)
     if progress.next is not None and policy.max_runs is not None and progress.run_count + 1 >= policy.max_runs:
         progress = _without_next(writes, change)
     if payload is not None:
@@ -274,14 +250,28 @@ def fire(change: Change, payload: str | None = None, *, force: bool = False, tra
         writes.columns.append(RunColumn("trace", trace, run.id))
     if force and policy.only_if is not None:
         writes.columns.append(RunColumn("gate", GateGift(is_forced=True).to_json(), run.id))
+    progress = progress._replace(run_count=progress.run_count + 1)
+    run = _start_or_queue(writes, change, policy, run, progress, in_line=busy and queues)
+    writes.new_runs.append(run)
+    return writes, run
+
+
+def _start_or_queue(
+    writes: Writes, change: Change, policy: Policy, run: Run, progress: Progress, *, in_line: bool
+) -> Run:
+    """Let a run that somebody requested start now or, if it is `in_line`, after the active one; a schedule that had
+    ended is active again. A queued run that was requested while its schedule was paused is marked by `expires`:
+    `release` starts it without waiting for a resume."""
     if in_line:
+        requested_during_pause = change.now if progress.state == ScheduleState.PAUSED else None
+        run = run._replace(status=RunStatus.QUEUED, expires=requested_during_pause)
         progress = progress._replace(queued=progress.queued + 1)
     else:
+        writes.due_new.append(run_entry(change.schedule.definition, policy, run, change.now))
         progress = progress._replace(active=progress.active + 1)
-        writes.due_new.append(run_entry(definition, policy, run, change.now))
     state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
-    writes.progress[definition.id] = progress._replace(run_count=progress.run_count + 1, state=state)
-    return writes, run
+    writes.progress[progress.schedule] = progress._replace(state=state)
+    return run
 
 
 def _without_next(writes: Writes, change: Change) -> Progress:
@@ -321,11 +311,10 @@ def retry(change: Change, run: Run) -> Decision[Run]:
     if progress.state in (ScheduleState.CANCELLED, ScheduleState.DELETED, ScheduleState.BROKEN):
         raise not_possible("retried", progress.state)
     policy = policy_from_json(definition.policy)
-    in_line = progress.active > 0 and policy.overlap != Overlap.ALLOW
     last = change.reader.last_attempt(run.id)
     number, started = (run.attempt, run.started) if run.attempt > last else (last + 1, None)  # None: it never began
     again = run._replace(
-        status=RunStatus.QUEUED if in_line else RunStatus.PENDING,
+        status=RunStatus.PENDING,
         deaths=0,
         attempt=number,
         worker=None,
@@ -335,28 +324,17 @@ def retry(change: Change, run: Run) -> Decision[Run]:
         error=None,
         holder=None,
         until=None,
-        expires=_requested_during_pause(change, in_line),
+        expires=None,
     )
     ended_at = change.now if run.finished is None else run.finished
     # The run's own row says how it ended, and the retry will overwrite that. Keeping it as an attempt also records who
     # retried this run, from which attempt on `max_attempts` counts again. The store moves the traceback to the attempt.
     life_before = Attempt(run.id, number, started, ended_at, run.status, run.error, None, change.actor, change.now)
-    writes = Writes(runs={run.id: again}, attempts=[life_before], columns=[RunColumn("traceback", None, run.id)])
-    if in_line:
-        progress = progress._replace(queued=progress.queued + 1)
-    else:
-        progress = progress._replace(active=progress.active + 1)
-        writes.due_new.append(run_entry(definition, policy, again, change.now))
-    state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
-    writes.progress[definition.id] = progress._replace(state=state)
+    writes = Writes(attempts=[life_before], columns=[RunColumn("traceback", None, run.id)])
+    in_line = progress.active > 0 and policy.overlap != Overlap.ALLOW
+    writes.runs[run.id] = again = _start_or_queue(writes, change, policy, again, progress, in_line=in_line)
     touch(writes, change)
     return writes, again
-
-
-def _requested_during_pause(change: Change, in_line: bool) -> Instant | None:
-    """Return the marker for a queued run that was requested while its schedule was paused: `release` starts such a run
-    without waiting for a resume."""
-    return change.now if in_line and change.schedule.progress.state == ScheduleState.PAUSED else None
 
 
 def dismiss(change: Change, run: Run, *, undo: bool = False) -> Decision[Run]:

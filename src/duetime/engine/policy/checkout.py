@@ -63,31 +63,23 @@ def hold(change: Change, run: Run, holder: str, expires: Instant) -> Decision[Ru
     )
     writes = Writes(runs={run.id: taken})
     count_untaken(writes, progress, -1)
-    entry = run_entry(definition, policy, taken, expires)
-    writes.due_gone.append(entry)
-    writes.due_new.append(entry)
+    writes.move(run_entry(definition, policy, taken, expires))
     return writes, taken
 
 
 def finish(change: Change, run: Run, holder: str, outcome: Outcome, hold: str | None = None) -> Decision[Run]:
     """Finish a taken run. Without `hold`, being the holder is sufficient: a late answer to an earlier checkout by the
     same holder then counts for the current one, which is the same work for the same party."""
-    if _is_lapsed(run, change.now) or hold not in (None, hold_of(run)):
-        raise not_yours(run.id)
-    return finish_held(change, run, holder, Finished(run.id, run.fence, outcome, None, change.now))
-
-
-def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decision[Run]:
-    """Finish a taken run; the holder and the fence prove that the run still belongs to them."""
-    if run.status != RunStatus.WAITING or run.holder != holder or run.fence != item.fence:
+    is_held = run.status == RunStatus.WAITING and run.holder == holder and not _is_lapsed(run, change.now)
+    if not is_held or hold not in (None, hold_of(run)):
         raise not_yours(run.id)
     definition, progress = change.schedule
     writes = Writes()
     policy = policy_for_ending(definition.policy)
     writes.due_gone.append(run_entry(definition, policy, run, change.now))
     handed_over = run.until is not None and run.until == run.expires  # handed to an agent that answers later
-    if isinstance(item.outcome, Returned) and not handed_over:  # back to waiting, without being admitted again
-        error = item.outcome.reason or run.error
+    if isinstance(outcome, Returned) and not handed_over:  # back to waiting, without being admitted again
+        error = outcome.reason or run.error
         back = run._replace(attempt=run.attempt - 1, started=None, fence=run.fence + 1, error=error)
         writes.runs[run.id] = back._replace(holder=None, expires=None)
         count_untaken(writes, progress)
@@ -96,6 +88,7 @@ def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decisi
         return writes, writes.runs[run.id]
     # it was already counted as taken
     freed = run._replace(status=RunStatus.RUNNING, holder=None, until=None, expires=None)
+    item = Finished(run.id, run.fence, outcome, None, change.now)
     settle(writes, HeldRun(freed, definition, progress), item, change.now, change.reader)
     return writes, writes.runs[run.id]
 

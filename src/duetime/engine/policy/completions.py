@@ -34,21 +34,16 @@ def split_completions(
         return [], list(finished)
     plain, rest = [], []
     schedules = [known[item.run].definition.id for item in finished]
-    # Several outcomes of one schedule depend on each other in their order.
-    repeated = _find_repeated(schedules) if len(set(schedules)) < len(schedules) else ()
+    outcomes = Counter(schedules)
     for item, schedule in zip(finished, schedules, strict=True):
         run, fence, outcome, started, at = item
         if (
             type(outcome) is Completed
             and started is not None
-            and schedule not in repeated
+            and outcomes[schedule] == 1  # several outcomes of one schedule depend on each other in their order
             and ends_plainly(known[run].definition.policy)
         ):
             plain.append(Completion(run, fence, schedule, started, at, outcome.result))
         else:
             rest.append(item)
     return plain, rest
-
-
-def _find_repeated(schedules: Sequence[int]) -> set[int]:
-    return {schedule for schedule, number in Counter(schedules).items() if number > 1}

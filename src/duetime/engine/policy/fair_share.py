@@ -122,8 +122,7 @@ def _starts(entry: DueItem) -> bool:
 
 
 def _postpone(writes: Writes, entry: DueItem, limit: int, until: Instant) -> None:
-    writes.due_gone.append(entry.due)
-    writes.due_new.append(entry.due._replace(at=until))
+    writes.move(entry.due._replace(at=until))
     progress = writes.progress_of(entry.progress)
     note = (
         f"held back until the next hour: {limit_reached(f'{limit} runs an hour')};"

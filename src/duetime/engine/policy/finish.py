@@ -59,7 +59,8 @@ class Reader(Protocol):
     """Lookups that a decision may make in the current transaction; only rare paths do."""
 
     def lock_owner(self, owner: str) -> None:
-        """Serialize the transactions of one owner that take this lock."""
+        """Serialize the transactions of one owner that take this lock, so that concurrent ones cannot exceed a
+        quota."""
 
     def trigger_of(self, schedule: ScheduleId) -> str | None: ...
 
@@ -264,21 +265,17 @@ def was_paused_by_engine(progress: Progress) -> bool:
     return progress.state == ScheduleState.PAUSED and _PAUSED_ITSELF.fullmatch(progress.note or "") is not None
 
 
-def park(writes: Writes, progress: Progress, reader: Reader) -> None:
-    """Make the runs of a schedule that is paused wait for its resume. A retry keeps the time before which it must not
-    start: `expires`, which it has no other use for."""
-    park_queued(writes, progress, reader)
-    for run in reader.live_runs(progress.schedule) if progress.active else ():
-        if run.status == RunStatus.PENDING and run.attempt and run.id not in writes.runs:
+def park(writes: Writes, progress: Progress, reader: Reader, *, retries: bool = True) -> None:
+    """Make the runs of a schedule that is paused wait for its resume, including queued ones that were requested during
+    an earlier pause. A retry keeps the time before which it must not start: `expires`, which it has no other use
+    for. Without `retries`, only queued runs are looked at, for the next pause of a schedule that goes on."""
+    for run in reader.live_runs(progress.schedule) if progress.queued or (retries and progress.active) else ():
+        if run.id in writes.runs:
+            continue
+        if run.status == RunStatus.QUEUED and run.expires is not None:
+            writes.runs[run.id] = run._replace(expires=None)
+        elif retries and run.status == RunStatus.PENDING and run.attempt:
             writes.runs[run.id] = run._replace(expires=reader.entry_at(run.schedule, run.id))
-
-
-def park_queued(writes: Writes, progress: Progress, reader: Reader) -> None:
-    """Make queued runs wait for the end of the next pause, including those requested during an earlier pause."""
-    if progress.queued:
-        for run in reader.live_runs(progress.schedule):
-            if run.status == RunStatus.QUEUED and run.expires is not None and run.id not in writes.runs:
-                writes.runs[run.id] = run._replace(expires=None)
 
 
 def release(

@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import Any
 
 from duetime.engine.clock import Instant
+from duetime.engine.encoding import parse_json
 from duetime.engine.model import ENDED, Definition, EventRow, Run, RunStatus, ScheduleId
 from duetime.engine.outcome import Alert
 from duetime.engine.policy.options import (
@@ -148,10 +149,7 @@ def result_text(result: str | None) -> str:
 
 
 def _parse_result(result: str | None) -> Any:
-    try:
-        return json.loads(result or "null")
-    except (ValueError, RecursionError):
-        return result
+    return parse_json(result or "null", otherwise=result)
 
 
 def end_event(definition: Definition, run: Run, now: Instant, depth: int) -> EventRow:

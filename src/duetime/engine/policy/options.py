@@ -377,12 +377,8 @@ def policy_for_ending(text: str) -> Policy:
         return CAUTIOUS
 
 
-@text_cache(4096, MOST_LONG)
-def is_observed(text: str) -> bool:
-    return policy_for_ending(text).is_observed
-
-
 _GATE: Final = '"only_if"'
+_TAGS: Final = '"tagged"'
 
 
 def is_gated(text: str) -> bool:
@@ -390,9 +386,7 @@ def is_gated(text: str) -> bool:
     return _GATE in text and policy_for_ending(text).only_if is not None
 
 
-_TAGS: Final = '"tagged"'
-
-
 def tags_of(text: str) -> list[str]:
-    """Return the tags in a stored policy. Most have no such word either."""
+    """Return the tags in a stored policy. Most have no such word either. The palette asks this of a thousand schedules
+    at each key, and the cache keeps few long policies, such as those with callbacks."""
     return tags_in(policy_for_ending(text).tagged) if _TAGS in text else []

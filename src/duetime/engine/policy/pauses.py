@@ -9,7 +9,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.policy.catch_up import missed_span, missed_span_without, next_instant
 from duetime.engine.policy.decision import Change, Decision, as_stored, changed, not_possible, touch
-from duetime.engine.policy.finish import cooldown_end, park, park_queued, release
+from duetime.engine.policy.finish import cooldown_end, park, release
 from duetime.engine.policy.options import CatchUp, policy_for_ending, policy_from_json
 from duetime.engine.policy.rows import Span, Writes, ended, policy_lane, run_entry, span_run, trigger_entry
 from duetime.engine.triggers.base import OnceTrigger
@@ -72,7 +72,7 @@ def resume(change: Change, as_of: Instant | None = None) -> Decision[Schedule]:
     if over.state == ScheduleState.ENDED and over.last_status in (RunStatus.SKIPPED, RunStatus.MISSED):
         note = NOTHING_FOLLOWS.format(over.last_status, over.last_error or reason)
         writes.progress[definition.id] = over._replace(note=note)
-    park_queued(writes, progress, change.reader)  # this applies at the next pause, which may be automatic
+    park(writes, progress, change.reader, retries=False)  # this applies at the next pause, which may be automatic
     touch(writes, change, resume_at=None)
     return writes, changed(change.schedule, writes)
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
 from enum import StrEnum
 from typing import assert_never
 
 from duetime.engine.clock import Instant
 from duetime.engine.model import Attempt, Cause, Progress, Run, RunId, RunStatus, ScheduleState, WorkerId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Skipped, Waiting
+from duetime.engine.policy.decision import Decision
 from duetime.engine.policy.finish import QUARANTINED, HeldRun, Reader, end_run, park, pause_and_alert
 from duetime.engine.policy.follow_ups import alert
 from duetime.engine.policy.gates import remember, skip
 from duetime.engine.policy.options import Untaken, policy_for_ending, tags_of
 from duetime.engine.policy.rows import RunColumn, Writes, backoff, earliest_start, run_entry
-from duetime.engine.value_class import NamedTuple, dataclass
+from duetime.engine.value_class import NamedTuple
 
 _GONE = frozenset({ScheduleState.CANCELLED, ScheduleState.DELETED})
 # Bound once: an enum lookup costs as much as a call, and every run needs these.
@@ -41,26 +41,20 @@ class Receipt(StrEnum):
 _RECORDED = Receipt.RECORDED
 
 
-@dataclass(slots=True)
-class Settlement:
-    writes: Writes = field(default_factory=Writes)
-    answers: list[Receipt] = field(default_factory=list)
-
-
 def plan_settlement(
     held: Mapping[RunId, HeldRun], finished: Sequence[Finished], worker: WorkerId, now: Instant, reader: Reader
-) -> Settlement:
-    settlement = Settlement()
+) -> Decision[list[Receipt]]:
+    writes, answers = Writes(), []
     for item in finished:
         row = held.get(item.run)
         if row is None or row.run.fence != item.fence or row.run.worker != worker:
-            settlement.answers.append(Receipt.STALE)
-        elif row.run.status != _RUNNING or row.run.id in settlement.writes.runs:
-            settlement.answers.append(Receipt.ALREADY)
+            answers.append(Receipt.STALE)
+        elif row.run.status != _RUNNING or row.run.id in writes.runs:
+            answers.append(Receipt.ALREADY)
         else:
-            settlement.answers.append(_RECORDED)
-            settle(settlement.writes, row, item, now, reader)
-    return settlement
+            answers.append(_RECORDED)
+            settle(writes, row, item, now, reader)
+    return writes, answers
 
 
 def settle(writes: Writes, held: HeldRun, item: Finished, now: Instant, reader: Reader) -> None:
@@ -218,9 +212,9 @@ class Excuses:
     only if nothing happened to the run in between. Only this class computes and interprets the number.
     """
 
-    def __init__(self, not_begun: Collection[RunId] = (), spared: Mapping[RunId, int] | None = None) -> None:
+    def __init__(self, not_begun: Collection[RunId], spared: Mapping[RunId, int] = {}) -> None:
         self._not_begun = frozenset(not_begun)
-        self._spared = spared or {}
+        self._spared = spared
 
     def applies_to(self, run: Run) -> bool:
         return run.id in self._not_begun and self._times(run) < MOST_SPARED
@@ -234,10 +228,7 @@ class Excuses:
         return times if run.fence == fence + 1 else 0
 
 
-NO_EXCUSES = Excuses()
-
-
-def plan_rescue(held: Sequence[HeldRun], now: Instant, reader: Reader, excuses: Excuses = NO_EXCUSES) -> Writes:
+def plan_rescue(held: Sequence[HeldRun], now: Instant, reader: Reader, excuses: Excuses) -> Writes:
     writes = Writes()
     blamed = [row for row in held if not excuses.applies_to(row.run)]
     alone = sum(row.run.deaths > 0 for row in blamed) <= 1

@@ -61,9 +61,7 @@ def _occur_again(writes: Writes, change: Change, policy: Policy) -> bool:
     # An open range cannot continue at an earlier instant.
     progress = progress._replace(through=None, gap=None, next=progress.next if following is None else following)
     if following is not None and progress.state != ScheduleState.PAUSED:
-        entry = trigger_entry(definition, policy, following)
-        writes.due_gone.append(entry)
-        writes.due_new.append(entry)
+        writes.move(trigger_entry(definition, policy, following))
         progress = progress._replace(state=ScheduleState.ACTIVE)
     writes.progress[definition.id] = progress
     return True
@@ -77,8 +75,7 @@ def _start_held_back_in_time(writes: Writes, change: Change, policy: Policy) -> 
     at, entry = change.reader.entry_at(definition.id, NO_RUN), trigger_entry(definition, policy, progress.next)
     if at is None or at <= max(entry.at, change.now) + 2 * HOUR:
         return False
-    writes.due_gone.append(entry)
-    writes.due_new.append(entry)
+    writes.move(entry)
     return True
 
 
@@ -106,8 +103,7 @@ def _continue_runs_in_time(writes: Writes, change: Change, policy: Policy) -> bo
                 entry = run_entry(definition, policy, waiting, until)
         if entry is not None:
             changed = True
-            writes.due_gone.append(entry)
-            writes.due_new.append(entry)
+            writes.move(entry)
     return changed
 
 

@@ -363,6 +363,11 @@ class Writes:
     runs_gone: list[RunId] = field(default_factory=list)
     """Ranges to delete, because they turned out to be empty."""
 
+    def move(self, entry: DueEntry) -> None:
+        """Put an entry in the place of the one that the queue has for this run or trigger, at whatever time."""
+        self.due_gone.append(entry)
+        self.due_new.append(entry)
+
     def withdraw(self, schedule: ScheduleId) -> None:
         """Remove everything of this schedule from the queue, including entries that were added earlier in this
         batch. A retry keeps the time before which it must not start, as `park` says."""

@@ -7,7 +7,6 @@ from duetime.engine.times.parser import (
     read_exact,
     read_instant,
     read_time,
-    unreadable,
 )
 from duetime.engine.times.zones import clock_local, format_local, iso_local
 
@@ -21,5 +20,4 @@ __all__ = [
     "read_exact",
     "read_instant",
     "read_time",
-    "unreadable",
 ]

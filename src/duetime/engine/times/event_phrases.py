@@ -10,6 +10,7 @@ from duetime.engine.errors import UnreadableTime
 from duetime.engine.model import EVENT_NAME
 from duetime.engine.times import read_time
 from duetime.engine.times.recurrence import parse_recurrence
+from duetime.engine.triggers.event import COMPARISON, OWN_TASK
 
 EXAMPLE: Final = "on github.push where ref = refs/heads/main at most every 10m"
 MAX_EVENT_PHRASE_LENGTH: Final = 1000
@@ -31,6 +32,8 @@ _CONDITION = re.compile(
     rf"|\s*(?:==?|\bis\b(?!\s+not\s))\s*({_VALUE}(?:\s+or\s+{_VALUE})*))(?:\s+and\s+|$)",
     re.IGNORECASE,
 )
+_NEXT_PATH = re.compile(r"(?:when |where |if )?[\w.-]+(?:\s+(?:is|exists)\b|\s*(?:[<>]|!?=))", re.IGNORECASE)
+"""How a value after `or` begins that its author means as another condition. In quotes, it is a value."""
 _OR = re.compile(rf"({_VALUE})(?:\s+or\s+|$)", re.IGNORECASE)
 
 
@@ -70,11 +73,18 @@ def _conditions(text: str) -> dict[str, Any]:
     place = 0
     while place < len(text):
         match = _CONDITION.match(text, place)
-        if match is None or match[1] in conditions:
+        written = _OR.findall(match[2]) if match and match[2] else []
+        is_other, compares = any(map(_NEXT_PATH.match, written[1:])), any(map(COMPARISON.fullmatch, written))
+        if match is None or match[1] in conditions or is_other or compares:
             problem = "is named twice; give its values as a or b" if match else "is no condition such as path = value"
-            raise UnreadableTime(f'"{text[place : place + 60]}" {problem}, as in "{EXAMPLE}".', field="when")
-        values = [each.strip("\"'") for each in _OR.findall(match[2])] if match[2] else []
-        is_any = not values or match[2] == "*"
-        conditions[match[1]] = "*" if is_any else values[0] if len(values) == 1 and values != ["*"] else values
+            if is_other:
+                problem = 'joins two paths by "or"; give each a schedule of its own, or put one value into quotes'
+            elif compares:
+                problem = "compares; put a text that only looks so into quotes"
+            about = f'"{text[place : place + 60]}" {problem}, as in "{EXAMPLE}"'
+            raise UnreadableTime(f"{about}; {OWN_TASK}.", field="when")
+        values = [each[1:-1] if each[0] in "\"'" else each for each in written]
+        is_any, is_exact = not values or match[2] == "*", values == ["*"] or any(map(COMPARISON.fullmatch, values))
+        conditions[match[1]] = "*" if is_any else values if len(values) > 1 or is_exact else values[0]
         place = match.end()
     return conditions

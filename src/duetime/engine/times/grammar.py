@@ -136,19 +136,29 @@ def read_clock(text: str) -> ClockWords | None:
     return ClockWords(hour * 3600 + minute * 60 + second, bare=bare, meridiem=bool(match[5]) or not 1 <= hour <= 11)
 
 
+def clock_text(second: int) -> str:
+    """Return a time of day as hours and minutes, such as 09:05."""
+    return f"{second // 3600:02d}:{second // 60 % 60:02d}"
+
+
 # Days: dates, weekdays, parts of a day and ends of a week.
 
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-WEEKDAY_NAMES: Final = {
+DAY_NAMES: Final = tuple(name[:3].lower() for name in WEEKDAYS)
+WEEKDAY_NUMBERS: Final = {
     **{name.lower(): number for number, name in enumerate(WEEKDAYS)},
-    **{name[:3].lower(): number for number, name in enumerate(WEEKDAYS)},
+    **{name: number for number, name in enumerate(DAY_NAMES)},
     "tues": 1, "wednes": 2, "thur": 3, "thurs": 3,
 }  # fmt: skip
-MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_FULL_MONTHS: Final = (
-    "january", "february", "march", "april", "may", "june",
-    "july", "august", "september", "october", "november", "december",
+MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
+MONTH_NUMBERS: Final = {
+    **{name.lower(): number for number, name in enumerate(MONTHS, 1)},
+    **{name[:3].lower(): number for number, name in enumerate(MONTHS, 1)},
+    "sept": 9,
+}
 NOON: Final = 12 * 3600
 MORNING: Final = 9 * 3600
 END_OF_DAY: Final = 17 * 3600
@@ -234,7 +244,7 @@ def _numeric(text: str, today: date) -> DateWords | None:
     readings = [reading for reading in (_day(year, first, second), _day(year, second, first)) if reading]
     if len(set(readings)) == 2:
         one, other = (reading.day for reading in readings)
-        choices = " or ".join(f"{_FULL_MONTHS[each.month - 1].title()} {each.day}" for each in (one, other))
+        choices = " or ".join(f"{MONTHS[each.month - 1]} {each.day}" for each in (one, other))
         raise UnreadableTime(f"It could mean {choices}: write {one} or {other}.", field="at")
     return readings[0] if readings else None
 
@@ -253,16 +263,10 @@ def _named_month(text: str, today: date) -> DateWords | None:
         name, day, year = match[2], int(match[1]), match[3]
     else:
         return None
-    month = month_number(name)
+    month = MONTH_NUMBERS.get(name)
     if month is None:
         return None
     return _day(int(year), month, day) if year else coming_date(today, month, day)
-
-
-def month_number(name: str) -> int | None:
-    if name in _FULL_MONTHS:
-        return _FULL_MONTHS.index(name) + 1
-    return MONTHS.index(name[:3]) + 1 if name in MONTHS or name == "sept" else None
 
 
 def coming_date(today: date, month: int, day: int) -> DateWords | None:
@@ -276,7 +280,7 @@ def coming_date(today: date, month: int, day: int) -> DateWords | None:
 
 def _weekday(text: str, today: date) -> DateWords | None:
     match = _WEEKDAY.fullmatch(text)
-    number = WEEKDAY_NAMES.get(match[2]) if match else None
+    number = WEEKDAY_NUMBERS.get(match[2]) if match else None
     if match is None or number is None:
         return None
     if match[3]:

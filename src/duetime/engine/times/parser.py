@@ -11,6 +11,7 @@ from typing import Final
 from duetime.engine.clock import DAY, SECOND, Instant, datetime_of, instant_of
 from duetime.engine.errors import UnreadableTime
 from duetime.engine.times.grammar import (
+    DAY_NAMES,
     DAY_PARTS,
     NOON,
     ClockWords,
@@ -26,13 +27,12 @@ from duetime.engine.times.grammar import (
     read_relative,
     shift_day,
 )
-from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, WallClock, wall_clock
+from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, wall_clock
 from duetime.engine.times.zones import format_local, known_zone
 from duetime.engine.value_class import NamedTuple, pattern
 
 _EPOCH_DAY = date(1970, 1, 1)
 _ABBREVIATION = pattern(r"(.*\S) ([A-Z]{1,6}|[+-][0-9]{2}(?::?[0-9]{2})?)", re.IGNORECASE | re.ASCII)
-_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 class ReadTime(NamedTuple):
@@ -66,8 +66,8 @@ class ReadTime(NamedTuple):
         return Instant(clock.first_reach((day + 1) * DAY_SECONDS) * SECOND - 1)
 
 
-def read_words(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
-    time = _phrase(plain_words(text), zone, clock, now)
+def read_words(text: str, zone: str, now: Instant) -> ReadTime | None:
+    time = _phrase(plain_words(text), zone, now)
     match = None if time else _ABBREVIATION.fullmatch(text)
     if match is None:
         return time
@@ -76,43 +76,43 @@ def read_words(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime
 
 def _with_abbreviation(text: str, abbreviation: str, zone: str, now: Instant) -> ReadTime | None:
     """Parse the format that `format_local` prints: the abbreviation must be the zone's own at that time, or UTC."""
-    if abbreviation in ("UTC", "GMT", "Z") and (time := _phrase(text, "UTC", wall_clock("UTC"), now)):
+    if abbreviation in ("UTC", "GMT", "Z") and (time := _phrase(text, "UTC", now)):
         return time
-    time = _phrase(text, zone, wall_clock(zone), now)
+    time = _phrase(text, zone, now)
     if time is None:
         return None
-    for instant in (time.instant, _second_showing(time.instant, wall_clock(zone))):
+    for instant in (time.instant, _second_showing(time.instant, zone)):
         if datetime_of(instant).astimezone(known_zone(zone)).tzname() == abbreviation:
             return ReadTime(instant)
     return None
 
 
-def _second_showing(instant: Instant, clock: WallClock) -> Instant:
+def _second_showing(instant: Instant, zone: str) -> Instant:
     """Return when the same wall-clock time comes again in a repeated hour; otherwise the same instant."""
-    t = instant // SECOND
+    clock, t = wall_clock(zone), instant // SECOND
     _, hi, offset, _ = clock.stretch(t)
     back = offset - clock.stretch(hi).offset
     return Instant(instant + back * SECOND) if hi <= t + back < hi + back else instant
 
 
-def _phrase(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
+def _phrase(text: str, zone: str, now: Instant) -> ReadTime | None:
     today = datetime_of(now).astimezone(known_zone(zone)).date()
     if only_time := read_clock(text):
-        return _next_showing(DateWords(today, "no date given", retry_days=1), only_time, zone, clock, now)
+        return _next_showing(DateWords(today, "no date given", retry_days=1), only_time, zone, now)
     for day, at in _splits(text):
         of_day = read_clock(at)
         words = of_day and (read_date(day, today) or read_days_ahead(day, today))
         if words and of_day:
             if at.endswith("midnight"):  # some mean the end of that day
                 words = words._replace(doubtful=True, floating="the midnight at which that day begins")
-            return _next_showing(words, of_day, zone, clock, now)
+            return _next_showing(words, of_day, zone, now)
     if words := read_date(text.removeprefix("on "), today):
         if words.usual is not None:
             second = _usual_second(words, words.usual, zone, now)
             words = words._replace(doubtful=words.doubtful or second != words.usual)
-            return _next_showing(words, ClockWords(second), zone, clock, now)
-        midnight = _next_showing(words, ClockWords(0), zone, clock, now)
-        first = place(words.day, ClockWords(0), zone, clock) if words.yearly else None
+            return _next_showing(words, ClockWords(second), zone, now)
+        midnight = _next_showing(words, ClockWords(0), zone, now)
+        first = place(words.day, ClockWords(0), zone) if words.yearly else None
         return midnight and from_midnight(midnight, zone)._replace(first=first and first.instant)
     return None
 
@@ -138,19 +138,19 @@ def _without(fillers: Sequence[str], words: str) -> str:
     return words
 
 
-def _next_showing(words: DateWords, of_day: ClockWords, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
+def _next_showing(words: DateWords, of_day: ClockWords, zone: str, now: Instant) -> ReadTime | None:
     """Return an instant; a weekday, a bare time or a date without a year means the next one that is not past."""
     if words.usual == DAY_PARTS["night"] and (early := _after_midnight(of_day)) is not None:
         words = words._replace(day=shift_day(words.day, 1), doubtful=True)
         of_day = of_day._replace(second=early, bare=False)
     elif not of_day.meridiem and (words.usual or 0) > NOON:  # "tonight at 8"
         of_day = of_day._replace(second=of_day.second + NOON, bare=False)
-    earliest = placed = place(words.day, of_day, zone, clock)
+    earliest = placed = place(words.day, of_day, zone)
     if placed and placed.instant <= now and words.retry_days:
-        placed = place(shift_day(words.day, words.retry_days), of_day, zone, clock)
+        placed = place(shift_day(words.day, words.retry_days), of_day, zone)
     elif placed and placed.instant <= now and words.yearly and words.day.year < 9999:
         later = coming_date(shift_day(words.day, 1), words.day.month, words.day.day)
-        placed = later and place(later.day, of_day, zone, clock)
+        placed = later and place(later.day, of_day, zone)
     reason = words.floating or ("neither am nor pm given" if of_day.bare else None)
     if placed is None or reason is None:
         return placed
@@ -166,12 +166,12 @@ def _after_midnight(of_day: ClockWords) -> int | None:
     return second if second < (5 if of_day.meridiem else 4) * 3600 else None
 
 
-def place(day: date, of_day: ClockWords, zone: str, clock: WallClock) -> ReadTime | None:
+def place(day: date, of_day: ClockWords, zone: str) -> ReadTime | None:
     """Return a wall-clock time as an instant, with a note if clocks change at that time."""
     local = (day - _EPOCH_DAY).days * DAY_SECONDS + of_day.second
     if not 0 <= local <= LATEST // SECOND:
         return None
-    t, kind = clock.resolve(local)
+    t, kind = wall_clock(zone).resolve(local)
     instant = Instant(t * SECOND + of_day.microsecond)
     if kind == "gap":
         moved = format_local(instant, zone)
@@ -227,13 +227,13 @@ def read_exact(text: object) -> Instant | None:
 def read_time(text: object, *, zone: str, now: Instant) -> ReadTime:
     """Parse what a person or an agent wrote as a time in `zone`. Words may also name a past time, so that a caller who
     needs a future time can report what is wrong."""
-    clock = wall_clock(known_zone(zone).key)
+    zone = known_zone(zone).key
     if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
         raise unreadable(text)
     tidy = " ".join(text.split())
-    time = _iso(tidy, zone, clock) or _relative(plain_words(tidy), zone, clock, now)
+    time = _iso(tidy, zone) or _relative(plain_words(tidy), zone, now)
     try:
-        time = time or read_words(tidy, zone, clock, now)
+        time = time or read_words(tidy, zone, now)
     except UnreadableTime as ambiguous:
         raise unreadable(text, ambiguous.message) from None
     time = time or _past_words(tidy, zone, now)
@@ -260,27 +260,28 @@ def _bad_duration(text: object) -> str:
     return f'could not parse "{quote}" as a duration; {hint}'
 
 
-def _relative(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
+def _relative(text: str, zone: str, now: Instant) -> ReadTime | None:
     if text == "now":
         return ReadTime(now)
     if (months := read_months(text)) is not None:
-        return _months_later(months, zone, clock, now)
+        return _months_later(months, zone, now)
     ahead = read_relative(text)
     if ahead is None:
         return None
     instant = Instant(now + ahead)
     if ahead < DAY_SECONDS * SECOND or instant > LATEST:
         return ReadTime(instant)
+    clock = wall_clock(zone)
     changed = clock.stretch(now // SECOND).offset != clock.stretch(instant // SECOND).offset
     return ReadTime(instant, "a day counts as 24 hours; clocks change in between" if changed else None)
 
 
-def _months_later(months: int, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
+def _months_later(months: int, zone: str, now: Instant) -> ReadTime | None:
     """Return the same day of a later month at the same wall-clock time."""
     local = datetime_of(now).astimezone(known_zone(zone))
     day = month_later(local.date(), months)
     second = local.hour * 3600 + local.minute * 60 + local.second
-    time = day and place(day, ClockWords(second, local.microsecond), zone, clock)
+    time = day and place(day, ClockWords(second, local.microsecond), zone)
     if not time or day is None or day.day == local.day:
         return time or None
     return _with_note(
@@ -288,7 +289,7 @@ def _months_later(months: int, zone: str, clock: WallClock, now: Instant) -> Rea
     )
 
 
-def _iso(text: str, zone: str, clock: WallClock) -> ReadTime | None:
+def _iso(text: str, zone: str) -> ReadTime | None:
     parts = read_iso(text)
     if parts is None:
         return None
@@ -296,7 +297,7 @@ def _iso(text: str, zone: str, clock: WallClock) -> ReadTime | None:
     if moment.tzinfo is not None:
         return ReadTime(instant_of(moment))
     second = moment.hour * 3600 + moment.minute * 60 + moment.second
-    placed = place(moment.date(), ClockWords(second, moment.microsecond), zone, clock)
+    placed = place(moment.date(), ClockWords(second, moment.microsecond), zone)
     return from_midnight(placed, zone) if placed and date_only else placed
 
 
@@ -305,7 +306,7 @@ def read_past_time(text: object, *, zone: str, now: Instant) -> ReadTime:
     if not isinstance(text, str):
         raise unreadable(text)
     words = " ".join(text.split()).lower().removeprefix("last ").removeprefix("on ")
-    if words[:3] in _WEEKDAYS:
+    if words[:3] in DAY_NAMES:
         return read_time(words, zone=zone, now=Instant(now - 7 * DAY))
     return _past_words(words, zone, now) or read_time(text, zone=zone, now=now)
 

@@ -8,10 +8,12 @@ from typing import Any, Final, NamedTuple
 from duetime.engine.clock import DAY, SECOND
 from duetime.engine.errors import UnreadableTime
 from duetime.engine.times.grammar import (
+    DAY_NAMES,
     DAY_PARTS,
+    MONTH_NUMBERS,
     NOON,
-    WEEKDAY_NAMES,
-    month_number,
+    WEEKDAY_NUMBERS,
+    clock_text,
     plain_words,
     read_amounts,
     read_clock,
@@ -24,7 +26,6 @@ EXCEPTIONS: Final = (
     "schedule over it."
 )
 MAX_PHRASE_LENGTH: Final = 200
-_DAY_NAMES: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _RULE_DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _ALL_DAYS: Final = tuple(range(7))
 _DAY_GROUPS: Final = {
@@ -113,7 +114,7 @@ def _leave_out(rule: str, names: str) -> str:
     begin, days = "every", _days(every)
     if step and step[2] in ("minute", "hour"):
         begin, days = f"{rule.partition(' on ')[0]} on", _days(step[3] or "day")
-    left = [_DAY_NAMES[day] for day in days or () if day not in (excluded or ())]
+    left = [DAY_NAMES[day] for day in days or () if day not in (excluded or ())]
     if not excluded or not left:
         raise NoRule
     return f"{begin} {', '.join(left)}"
@@ -121,7 +122,7 @@ def _leave_out(rule: str, names: str) -> str:
 
 def _recurs(rest: str) -> bool:
     plural = rest.removeprefix("on ")
-    days = plural.endswith("s") and plural not in WEEKDAY_NAMES and _days(plural) is not None
+    days = plural.endswith("s") and plural not in WEEKDAY_NUMBERS and _days(plural) is not None
     return rest.startswith(("every", "each ")) or _OF_MONTH.fullmatch(rest) is not None or days
 
 
@@ -139,7 +140,7 @@ def _taken_window(words: str) -> tuple[str | None, str]:
         if not end.bare:
             raise unclear(match[0], 'say am or pm, as in "between 8:30am and 4:30pm".')
         last += NOON
-    window = "-".join(_clock(second) for second in (begin.second, last))
+    window = "-".join(map(clock_text, (begin.second, last)))
     return window, _join(words[: match.start()], words[match.end() :])
 
 
@@ -156,10 +157,6 @@ def _taken_times(words: str) -> tuple[tuple[int, ...], str]:
 
 def _join(before: str, after: str) -> str:
     return " ".join(f"{before} {after}".split()).strip(" ,")
-
-
-def _clock(second: int) -> str:
-    return f"{second // 3600:02d}:{second // 60 % 60:02d}"
 
 
 def _pattern(rest: str, times: _Times) -> Recurrence | None:
@@ -215,8 +212,8 @@ def _day_group(name: str) -> tuple[int, ...] | None:
     for each in (single, single.removesuffix("s")):
         if each in _DAY_GROUPS:
             return _DAY_GROUPS[each]
-        if each in WEEKDAY_NAMES:
-            return (WEEKDAY_NAMES[each],)
+        if each in WEEKDAY_NUMBERS:
+            return (WEEKDAY_NUMBERS[each],)
     return None
 
 
@@ -246,9 +243,9 @@ def _interval(config: dict[str, Any], tail: str, times: _Times) -> Recurrence | 
     if times.window is not None:
         config["between"] = times.window
     if days != _ALL_DAYS:
-        config["weekdays"] = ",".join(_DAY_NAMES[day] for day in days)
+        config["weekdays"] = ",".join(DAY_NAMES[day] for day in days)
     if times.seconds:
-        config["start"] = f"at {_clock(times.seconds[0])}"
+        config["start"] = f"at {clock_text(times.seconds[0])}"
     return Recurrence("interval", config)
 
 
@@ -288,7 +285,7 @@ def _monthly(step: int, tail: str, times: _Times) -> Recurrence | None:
 
 def _yearly(tail: str, times: _Times, step: int = 1) -> Recurrence | None:
     match = _DATE.fullmatch(tail.removeprefix("on ").removeprefix("the "))
-    month = month_number(match[1] or match[4]) if match else None
+    month = MONTH_NUMBERS.get(match[1] or match[4]) if match else None
     if match is None or month is None:
         return None
     day = match[2] or match[3]

@@ -7,7 +7,7 @@ from typing import Final
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import UnreadableTime
-from duetime.engine.times.grammar import DAY_PARTS, WEEKDAY_NAMES, month_number, plain_words
+from duetime.engine.times.grammar import DAY_PARTS, MONTH_NUMBERS, WEEKDAY_NUMBERS, plain_words
 from duetime.engine.times.parser import read_time, unreadable
 from duetime.engine.times.recurrence import (
     EXAMPLES,
@@ -73,7 +73,7 @@ def about_part(text: object, error: UnreadableTime) -> UnreadableTime:
 def _is_known(word: str) -> bool:
     plain = plain_words(word).strip(",.").partition(" ")[0]  # the name of a holiday becomes a date
     names = {plain, plain.removesuffix("s")}
-    is_name = names & _VOCABULARY or names & WEEKDAY_NAMES.keys() or any(map(month_number, names))
+    is_name = names & _VOCABULARY or names & WEEKDAY_NUMBERS.keys() or names & MONTH_NUMBERS.keys()
     return bool(is_name or _NUMBER.fullmatch(plain))
 
 

@@ -5,6 +5,7 @@ Times here are whole seconds: `t` counts since the epoch, and `local` is the sam
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -119,13 +120,8 @@ class WallClock:
         return offset.days * DAY_SECONDS + offset.seconds
 
     def _first_change(self, lo: int, hi: int, before: int) -> int:
-        while hi - lo > 1:
-            middle = (lo + hi) // 2
-            if self._offset(middle) == before:
-                lo = middle
-            else:
-                hi = middle
-        return hi
+        """Return the first t after `lo` at which the offset is another one, which it is at `hi`."""
+        return lo + 1 + bisect_left(range(lo + 1, hi), True, key=lambda t: self._offset(t) != before)
 
     def _build(self, key: int) -> tuple[Stretch, ...]:
         start = key << _BLOCK_BITS

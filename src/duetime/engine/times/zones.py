@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from duetime.engine.clock import Instant, datetime_of
 from duetime.engine.errors import UnknownZone
+from duetime.engine.times.grammar import MONTHS
 from duetime.engine.value_class import pattern
 
 _NAME = pattern(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+){0,3}")
@@ -92,15 +93,12 @@ def _names() -> dict[str, str]:
     return cities | full
 
 
-_MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
-
 def format_local(instant: Instant, zone: str) -> str:
     """Format as `Feb 10, 2026 3:00 PM PST`: for people, always with the year and the zone's abbreviation."""
     local = datetime_of(instant).astimezone(known_zone(zone))
     hour = local.hour % 12 or 12
     half = "AM" if local.hour < 12 else "PM"
-    month = _MONTH_NAMES[local.month - 1]
+    month = MONTHS[local.month - 1][:3]
     return f"{month} {local.day}, {local.year} {hour}:{local.minute:02d} {half} {local.tzname()}"
 
 

@@ -115,6 +115,26 @@ class _Entries:
 _entries: Final = _Entries()
 
 
+class TimeSet:
+    """The times of a day, or of a part of it, whose minute is in one bit set and whose second of the minute is in
+    another, so that even a set of every second is small and quick to read."""
+
+    def __init__(self, minutes: int, seconds: int) -> None:
+        self.minutes, self.seconds = minutes, seconds
+        self.first = lowest(minutes) * 60 + lowest(seconds)
+
+    def next_time(self, second: int) -> int | None:
+        """Return the first time of the set at or after a second."""
+        minute, rest = divmod(second, 60)
+        minutes = self.minutes >> minute
+        if minutes & 1:
+            seconds = self.seconds >> rest
+            if seconds:
+                return second + lowest(seconds)
+            minutes ^= 1
+        return (minute + lowest(minutes)) * 60 + lowest(self.seconds) if minutes else None
+
+
 BEFORE_ALL: Final = Instant(-1)
 """Just before the epoch, where instants begin; any earlier instant is treated as this one."""
 
@@ -268,9 +288,6 @@ class OnceTrigger(Trigger):
     type: ClassVar[str] = "once"
     at: Instant
 
-    def _following(self, instant: Instant) -> Instant | None:
-        return self.at if self.at > instant else None
-
     def next_after(self, instant: Instant) -> Instant | None:
         """Do the same without a step budget, because this searches nothing."""
         at = self.at
@@ -279,6 +296,8 @@ class OnceTrigger(Trigger):
         if (self.start is not None and at < self.start) or (self.end is not None and at > self.end):
             return None
         return at
+
+    _following = next_after
 
     def to_dict(self) -> dict[str, object]:
         return super().to_dict() | {"at": instant_text(self.at)}

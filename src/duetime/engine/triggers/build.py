@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypedDict
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
+from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput, InvalidTrigger, UnreadableTime
 from duetime.engine.model import ENDED, FOLLOWED
 from duetime.engine.text_cache import text_cache
@@ -67,11 +68,8 @@ def trigger_from_json(text: str) -> Trigger:
     built = _built.pop(text, None)
     if built is not None:
         return built
-    try:
-        stored = json.loads(text)
-    except (ValueError, RecursionError):
-        stored = None
-    if not isinstance(stored, dict):
+    stored = json_object(text)
+    if stored is None:
         raise InvalidTrigger("the stored trigger is not a JSON object.", field="trigger")
     return trigger_from_dict(stored)
 
@@ -424,6 +422,14 @@ def _changing(config: Config, shared: Common, now: Instant) -> Trigger:
 def _event(config: Config, shared: Common, now: Instant) -> Trigger:
     if str(config.get("event")).startswith("~"):
         raise InvalidTrigger(field="event", problem="names that begin with ~ are reserved; give another.")
+    from duetime.engine.triggers.event import COMPARISON, OWN_TASK, conditions_of
+
+    where: Any = config.get("where")
+    for path, values in conditions_of(where):
+        if isinstance(where[path], str) and any(map(COMPARISON.fullmatch, values)):
+            # a list has the texts themselves, as in an export
+            problem = f"{path} can only be equal to a value; {OWN_TASK}. A text that only looks so goes into a list."
+            raise InvalidTrigger(field="where", problem=problem)
     return _waiting(config, {name: config[name] for name in ("event", "where") if config.get(name) is not None}, shared)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from duetime.engine.errors import InvalidInput, InvalidTrigger
 from duetime.engine.times.wall_clock import DAY_SECONDS
-from duetime.engine.triggers.base import EVERY_SEVENTH, DaySet, WallTrigger, lowest
+from duetime.engine.triggers.base import EVERY_SEVENTH, DaySet, TimeSet, WallTrigger, lowest
 from duetime.engine.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -88,11 +88,10 @@ class CronDays(DaySet):
 
 @dataclass(frozen=True, eq=False)
 class CronFields:
-    """A parsed expression: `minutes` has a bit per minute of the day, `seconds` one per second of a minute."""
+    """A parsed expression."""
 
     text: str
-    minutes: int
-    seconds: int
+    times: TimeSet
     days: CronDays
     follows_clock: bool
     dates_and_weekdays: bool
@@ -111,11 +110,11 @@ def cron_fields(expression: str) -> CronFields:
         raise malformed(expression)
     sim, months = _read(expression, parts)
     minutes_of_hour = sum(1 << minute for minute in sim.minutes)
+    minutes_of_day = sum(minutes_of_hour << 60 * number for number in sim.hours)
     minute, hour, date, _, weekday = parts[-5:]
     return CronFields(
         text=" ".join(parts),
-        minutes=sum(minutes_of_hour << 60 * number for number in sim.hours),
-        seconds=sum(1 << second for second in sim.seconds),
+        times=TimeSet(minutes_of_day, sum(1 << second for second in sim.seconds)),
         days=CronDays(sim, months),
         follows_clock=minute.startswith("*") or hour.startswith("*"),
         dates_and_weekdays=not date.startswith("*") and not weekday.startswith("*"),
@@ -159,23 +158,14 @@ class CronTrigger(WallTrigger):
 
     def next_local(self, local: int) -> int | None:
         day, second = divmod(local, DAY_SECONDS)
-        fields = self.fields
-        following = fields.days.next_day(day)
+        times, days = self.fields.times, self.fields.days
+        following = days.next_day(day)
         if following == day:
-            minute, second = divmod(second, 60)
-            minutes = fields.minutes >> minute
-            if minutes & 1:
-                seconds = fields.seconds >> second
-                if seconds:
-                    return local + (seconds & -seconds).bit_length() - 1
-                minutes ^= 1
-            if minutes:
-                minute += (minutes & -minutes).bit_length() - 1
-                return day * DAY_SECONDS + minute * 60 + lowest(fields.seconds)
-            following = fields.days.next_day(day + 1)
-        if following is None:
-            return None
-        return following * DAY_SECONDS + lowest(fields.minutes) * 60 + lowest(fields.seconds)
+            time = times.next_time(second)
+            if time is not None:
+                return day * DAY_SECONDS + time
+            following = days.next_day(day + 1)
+        return None if following is None else following * DAY_SECONDS + times.first
 
     def to_dict(self) -> dict[str, object]:
         chosen = {} if self.dst == "debian" else {"dst": self.dst}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, datetime_of
 from duetime.engine.times import clock_local
+from duetime.engine.times.grammar import MONTHS, WEEKDAYS, clock_text
 from duetime.engine.times.wall_clock import DAY_SECONDS, ClockChange
 from duetime.engine.times.zones import zone_of_abbreviation
 from duetime.engine.triggers.base import ChangingTrigger, OnceTrigger, Trigger, WallTrigger
@@ -14,11 +15,6 @@ from duetime.engine.triggers.rrule_parser import HOURLY, NthDay
 from duetime.engine.value_class import pattern
 
 _PERIODS = ("year", "month", "week", "day", "hour", "minute", "second")
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
 _NUMBERED = {
     "BYMONTHDAY": "on the {} day{} of the month",
     "BYYEARDAY": "on the {} day{} of the year",
@@ -36,7 +32,7 @@ def _rule_words(trigger: RRuleTrigger) -> str:
     period, parts = _PERIODS[fields.freq], fields.parts
     words = [f"every {period}" if fields.interval == 1 else f"every {fields.interval} {period}s"]
     if "BYMONTH" in parts:
-        words.append(f"in {_join([_MONTHS[month - 1] for month in parts['BYMONTH']])}")
+        words.append(f"in {_join([MONTHS[month - 1] for month in parts['BYMONTH']])}")
     if fields.days:
         words.append(f"on {_join([_day(day) for day in fields.days])}")
     for part, phrase in _NUMBERED.items():
@@ -61,7 +57,7 @@ def _begins_later(trigger: RRuleTrigger) -> bool:
 
 
 def _day(day: NthDay) -> str:
-    name = _DAYS[day.weekday]
+    name = WEEKDAYS[day.weekday]
     return f"the {_ordinal(day.nth)} {name}" if day.nth else name
 
 
@@ -78,8 +74,7 @@ def _times(trigger: RRuleTrigger) -> list[str]:
 
 
 def _clock(second: int) -> str:
-    text = f"{second // 3600:02d}:{second // 60 % 60:02d}"
-    return f"{text}:{second % 60:02d}" if second % 60 else text
+    return f"{clock_text(second)}:{second % 60:02d}" if second % 60 else clock_text(second)
 
 
 def _ordinal(number: int) -> str:
@@ -167,7 +162,7 @@ def _day_interval_words(trigger: DayIntervalTrigger) -> str:
     if trigger.period:  # then each time of day differs from the one before
         return _every(f"{words} {_duration_words(trigger.period)}")
     day, second = divmod(trigger.local, DAY_SECONDS)
-    weekday = "" if odd_days else f" on {_DAYS[(day + EPOCH_WEEKDAY) % 7]}"
+    weekday = "" if odd_days else f" on {WEEKDAYS[(day + EPOCH_WEEKDAY) % 7]}"
     return f"{_every(words)}{weekday} at {_clock(second)}"
 
 
@@ -177,8 +172,8 @@ def _window_words(trigger: WindowTrigger) -> str:
         words += f" between {_clock(begin)} and {_clock(end)}"
     if trigger.weekdays == tuple(range(5)):
         return f"{words} on weekdays"
-    if len(trigger.weekdays) < len(_DAYS):
-        words += f" on {_join([_DAYS[day] for day in trigger.weekdays])}"
+    if len(trigger.weekdays) < len(WEEKDAYS):
+        words += f" on {_join([WEEKDAYS[day] for day in trigger.weekdays])}"
     return words
 
 

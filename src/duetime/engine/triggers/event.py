@@ -25,6 +25,9 @@ ANY: Final = "*"
 """As a name, it stands for all names; as a value, for any value that is present."""
 _INDEX: Final = pattern(r"0|[1-9][0-9]{0,8}")
 """An index has one form, so that a value is not looked up under many paths."""
+COMPARISON: Final = pattern(r"(?:[<>]=?|!=|at least|at most|over|above|below|under|[a-z]{4,7} than) *-?\d[\d.,]*")
+"""A value that its author means as a comparison, which would never be equal to anything."""
+OWN_TASK: Final = "to compare otherwise, let a task of your own decide in only_if: event('total') | is_large()"
 _PATTERN: Final = rf"\*|{EVENT_NAME}(?:(?<=\.)\*)?|~{EVENT_NAME}"
 """What a schedule may listen to; only the engine gives names that begin with ~. Compiled when it is needed, which few
 processes do."""

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.errors import InvalidTrigger
+from duetime.engine.times.grammar import DAY_NAMES, clock_text
 from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, wall_clock
 from duetime.engine.triggers.base import Trigger, WallTrigger, instant_text
 from duetime.engine.value_class import dataclass, pattern
@@ -143,23 +144,14 @@ class WindowTrigger(Trigger):
         return following if following <= last else None
 
     def to_dict(self) -> dict[str, object]:
-        window = {"period_us": self.period, "between": window_text(self.between)}
-        days = {} if self.weekdays == _EVERY_DAY else {"weekdays": weekdays_text(self.weekdays)}
+        window = {"period_us": self.period, "between": "-".join(map(clock_text, self.between))}
+        days = {} if self.weekdays == _EVERY_DAY else {"weekdays": ",".join(DAY_NAMES[day] for day in self.weekdays)}
         return super().to_dict() | window | days
 
 
 EPOCH_WEEKDAY: Final = 3  # the epoch was a Thursday
-_DAY_NAMES: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK = r"([01]?[0-9]|2[0-4]):([0-5][0-9])"
 _WINDOW = pattern(rf"\s*{_CLOCK}\s*-\s*{_CLOCK}\s*", re.ASCII)
-
-
-def window_text(between: tuple[int, int]) -> str:
-    return "-".join(f"{second // 3600:02d}:{second // 60 % 60:02d}" for second in between)
-
-
-def weekdays_text(weekdays: tuple[int, ...]) -> str:
-    return ",".join(_DAY_NAMES[day] for day in weekdays)
 
 
 def window_of(value: object) -> tuple[int, int]:
@@ -177,8 +169,8 @@ def weekdays_of(value: object) -> tuple[int, ...]:
     days: set[int] = set()
     for part in value.lower().split(",") if isinstance(value, str) and len(value) <= 100 else [""]:
         names = [name.strip()[:3] for name in part.split("-")]
-        if len(names) > 2 or not all(name in _DAY_NAMES for name in names):
+        if len(names) > 2 or not all(name in DAY_NAMES for name in names):
             raise InvalidTrigger(field="weekdays", problem='must be days such as "mon-fri" or "mon,wed,fri".')
-        first, last = (_DAY_NAMES.index(name) for name in (names[0], names[-1]))
+        first, last = (DAY_NAMES.index(name) for name in (names[0], names[-1]))
         days |= {day % 7 for day in range(first, last + 1 if last >= first else last + 8)}
     return tuple(sorted(days))

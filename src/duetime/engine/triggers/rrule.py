@@ -192,11 +192,11 @@ class RRuleTrigger(WallTrigger):
         unit, rest = divmod(second, times.unit)
         units = times.on(day) >> unit
         if units & 1:
-            offset = times.next_offset(rest)
+            offset = times.next_time(rest)
             if offset is not None:
                 return second - rest + offset
         units >>= 1
-        return (unit + 1 + lowest(units)) * times.unit + times.first_offset if units else None
+        return (unit + 1 + lowest(units)) * times.unit + times.first if units else None
 
     def to_dict(self) -> dict[str, object]:
         return super().to_dict() | {"rrule": self.rule, "dtstart": local_text(self.dtstart)}

@@ -8,7 +8,7 @@ from datetime import date
 from functools import lru_cache
 
 from duetime.engine.times.wall_clock import DAY_SECONDS
-from duetime.engine.triggers.base import EVERY_SEVENTH, DaySet, lowest
+from duetime.engine.triggers.base import EVERY_SEVENTH, DaySet, TimeSet
 from duetime.engine.triggers.rrule_parser import (
     DAILY,
     HOURLY,
@@ -128,10 +128,9 @@ def _year_length(year: int) -> int:
     return date(year, 12, 31).timetuple().tm_yday
 
 
-class RuleTimes:
-    """The times of a day. `allowed` has one bit per unit, which is the hour, minute or second that the rule steps by; a
-    daily or less frequent rule has one unit, the day. The times within a unit are two bit sets, of its minutes and of
-    their seconds, so that even a rule with every second of a day is small and quick to read."""
+class RuleTimes(TimeSet):
+    """The times of a unit, which is the hour, minute or second that the rule steps by; a daily or less frequent rule
+    has one unit, the day. `allowed` has one bit per unit of a day."""
 
     def __init__(self, fields: RuleFields, first: int) -> None:
         self.unit = {HOURLY: 3600, MINUTELY: 60, SECONDLY: 1}.get(fields.freq, DAY_SECONDS)
@@ -139,28 +138,16 @@ class RuleTimes:
         self._origin = first // self.unit
         self._step = fields.interval if fields.freq >= HOURLY else 1
         hours, minutes, seconds = (_bits(part) for part in _clock_parts(fields, first % DAY_SECONDS))
-        self._seconds = 1 if self.unit == 1 else seconds
-        self._minutes = {1: 1, 60: 1, 3600: minutes}.get(self.unit) or _spread(minutes, 60, hours)
+        of_unit = {1: 1, 60: 1, 3600: minutes}.get(self.unit) or _spread(minutes, 60, hours)
+        super().__init__(of_unit, 1 if self.unit == 1 else seconds)
         self.allowed = _allowed(self.unit, hours, minutes, seconds)
-        self.first_offset = lowest(self._minutes) * 60 + lowest(self._seconds)
         self._kept = (-1, 0)
-
-    def next_offset(self, second: int) -> int | None:
-        """Return the first time at or after a second of a unit."""
-        minute, rest = divmod(second, 60)
-        minutes = self._minutes >> minute
-        if minutes & 1:
-            seconds = self._seconds >> rest
-            if seconds:
-                return second + lowest(seconds)
-            minutes ^= 1
-        return (minute + lowest(minutes)) * 60 + lowest(self._seconds) if minutes else None
 
     def offsets(self, most: int) -> list[int] | None:
         """Return the times of a unit, or None if there are more than `most`."""
-        if self._minutes.bit_count() * self._seconds.bit_count() > most:
+        if self.minutes.bit_count() * self.seconds.bit_count() > most:
             return None
-        return [60 * minute + second for minute in _numbers(self._minutes) for second in _numbers(self._seconds)]
+        return [60 * minute + second for minute in _numbers(self.minutes) for second in _numbers(self.seconds)]
 
     def on(self, day: int) -> int:
         """Return the units of this day that belong to the rule."""

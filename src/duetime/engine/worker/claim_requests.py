@@ -11,7 +11,7 @@ from duetime.engine.model import DueEntry, kind_and_label, lane_of
 from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.store import ClaimRequest, QueuePosition, Store
 from duetime.engine.worker.runner import ClaimedRun
-from duetime.engine.worker.shares import ClaimShares, kind_and_owner
+from duetime.engine.worker.shares import SLOW_SECONDS, ClaimShares, kind_and_owner
 
 SUSTAINED_SECONDS = 0.5
 """Seconds of work that may be claimed ahead, at the rate at which runs are recorded; far less than a run may wait for a
@@ -19,9 +19,6 @@ thread before it is released."""
 
 LEAST_AHEAD = 64
 """Number of runs that may always be claimed ahead, whatever the rate."""
-
-SLOW_SECONDS = 1.0
-"""Seconds that a run is assumed to take before anything is known; longer runs count as this long."""
 
 
 class Pace:

@@ -20,7 +20,7 @@ from duetime.engine.policy.record import Finished
 from duetime.engine.redaction import redacted, redacted_outcome, secrets_of
 from duetime.engine.store import Store
 from duetime.engine.worker.lease import Lease
-from duetime.engine.worker.runner import ClaimedRun, outcome_after_stop
+from duetime.engine.worker.runner import ClaimedRun, end_without_start, outcome_after_stop
 
 log = logging.getLogger("duetime.worker")
 
@@ -36,17 +36,17 @@ def check_gate(
 ) -> Finished | GateGift:
     """Return what the gate gave to a run whose work is to be done, or the end of a run that it does not let pass."""
     item.begun = True
-    run, work = item.claim.run, Work(item.claim, item.stop, item.tell, lease, event)
+    work = Work(item.claim, item.stop, item.tell, lease, event)
     outcome: Outcome | GateGift
     try:
-        outcome = store.gate_gift(run.id) or _outcome(item, gates_of(kinds), store, clock, work)
+        outcome = store.gate_gift(item.id) or _outcome(item, gates_of(kinds), store, clock, work)
     except TRANSIENT as error:
         outcome = Returned(f"the store was away when its gate was checked: {error}", _AWAY)
     except Refused:  # the run or its schedule is gone, or belongs to another worker by now
         outcome = Returned()
     if isinstance(outcome, GateGift):  # maybe of an earlier attempt, or of somebody who started the run without a check
         return outcome
-    return Finished(run.id, run.fence, redacted_outcome(outcome, item.claim.definition.payload), None, clock.now())
+    return end_without_start(item, redacted_outcome(outcome, item.claim.definition.payload), clock)
 
 
 def _outcome(item: ClaimedRun, gates: Gates | None, store: Store, clock: Clock, work: Work) -> Outcome | GateGift:

@@ -135,10 +135,6 @@ class Pool:
             return self._queue.take_back(before)
 
     @property
-    def waiting(self) -> int:
-        return len(self._queue)
-
-    @property
     def free(self) -> int:
         """Number of idle threads for which no run is queued."""
         return max(0, self.size - self.shares.in_flight - len(self._queue))
@@ -185,36 +181,14 @@ class Pool:
             return drawn
 
 
-class TimedAction:
-    """A pending action that can be cancelled."""
-
-    __slots__ = ("_action", "_timer")
-
-    def __init__(self, timer: Timer, action: Callable[[], None]) -> None:
-        self._timer = timer
-        self._action: Callable[[], None] | None = action
-
-    def cancel(self) -> None:
-        if self._action is not None:
-            self._action = None
-            self._timer.dropped()
-
-    @property
-    def cancelled(self) -> bool:
-        return self._action is None
-
-    def call(self) -> None:
-        if self._action is not None:
-            self._action()
-
-
 class Timer:
     """Calls actions after a delay. Actions must be short, because they run one after the other."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._heap: list[tuple[float, int, TimedAction]] = []
-        self._dropped = 0
+        self._heap: list[tuple[float, int]] = []
+        """When each action is due, and its number; also of actions that were cancelled."""
+        self._actions: dict[int, Callable[[], None]] = {}
         self._numbers = itertools.count()
         self._changed = threading.Condition()
         self._stopped = False
@@ -230,41 +204,39 @@ class Timer:
         if self._thread.is_alive():
             self._thread.join()
 
-    def after(self, seconds: float, action: Callable[[], None]) -> TimedAction:
-        at = self._clock.monotonic() + seconds
-        timed = TimedAction(self, action)
+    def after(self, seconds: float, action: Callable[[], None]) -> int:
+        """Call an action later, and return the number by which it can be cancelled."""
+        at, number = self._clock.monotonic() + seconds, next(self._numbers)
         with self._changed:
             first = not self._heap or at < self._heap[0][0]
-            heapq.heappush(self._heap, (at, next(self._numbers), timed))
+            self._actions[number] = action
+            heapq.heappush(self._heap, (at, number))
             if first:
                 self._changed.notify()
-        return timed
+        return number
 
-    def dropped(self) -> None:
-        """Count a cancelled action. Cancelled timeouts are far from the head of the heap, so it is purged once they
-        fill half of it."""
+    def cancel(self, number: int) -> None:
+        """Cancel an action. Cancelled timeouts are far from the head of the heap, so it is purged once they fill half
+        of it."""
         with self._changed:
-            self._dropped += 1
-            if self._dropped > max(1000, len(self._heap) // 2):
-                self._heap = [entry for entry in self._heap if not entry[2].cancelled]
+            self._actions.pop(number, None)
+            if len(self._heap) > max(1000, 2 * len(self._actions)):
+                self._heap = [entry for entry in self._heap if entry[1] in self._actions]
                 heapq.heapify(self._heap)
-                self._dropped = 0
 
     def _loop(self) -> None:
-        while (timed := self._next()) is not None:
+        while (action := self._next()) is not None:
             try:
-                timed.call()
+                action()
             except Exception:
                 log.exception("a timed action failed")
 
-    def _next(self) -> TimedAction | None:
+    def _next(self) -> Callable[[], None] | None:
         with self._changed:
             while not self._stopped:
-                if not self._heap:
-                    self._changed.wait()
-                    continue
-                wait = self._heap[0][0] - self._clock.monotonic()
-                if wait <= 0:
-                    return heapq.heappop(self._heap)[2]
-                self._changed.wait(wait)
+                wait = self._heap[0][0] - self._clock.monotonic() if self._heap else None
+                if wait is None or wait > 0:
+                    self._changed.wait(wait)
+                elif (action := self._actions.pop(heapq.heappop(self._heap)[1], None)) is not None:
+                    return action
             return None

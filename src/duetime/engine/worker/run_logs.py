@@ -36,32 +36,30 @@ class FreshText:
 
     def __init__(self, half: int) -> None:
         self._half = half
-        self._reset()
-
-    def _reset(self) -> None:
-        self._first: list[str] = []
-        self._last: deque[str] = deque()
-        self._room, self._held, self._dropped = self._half, 0, 0
+        self._first, self._dropped = "", 0
+        self._pieces: list[str] = []
+        self._size = 0
 
     def add(self, text: str) -> None:
-        if self._room > 0:
-            first, text = text[: self._room], text[self._room :]
-            self._first.append(first)
-            self._room -= len(first)
-        if text:
-            self._dropped += max(0, len(text) - self._half)
-            self._last.append(text[-self._half :])
-            self._held += len(self._last[-1])
-            while self._held - len(self._last[0]) >= self._half:
-                surplus = len(self._last.popleft())
-                self._held -= surplus
-                self._dropped += surplus
+        self._pieces.append(text)
+        self._size += len(text)
+        if self._size > 3 * self._half:  # not each time, because cutting copies the text
+            self._cut()
 
     def take(self) -> tuple[str, int, str]:
         """Return the beginning, how many characters are missing after it, and the end."""
-        taken = "".join(self._first), self._dropped, "".join(self._last)
-        self._reset()
+        self._cut()
+        taken = self._first, self._dropped, self._pieces[0]
+        self._first, self._dropped, self._pieces, self._size = "", 0, [], 0
         return taken
+
+    def _cut(self) -> None:
+        text = "".join(self._pieces)
+        space = self._half - len(self._first)
+        self._first += text[:space]
+        last = text[space:][-self._half :]
+        self._dropped += max(0, len(text) - space - len(last))
+        self._pieces, self._size = [last], len(last)
 
 
 class AttemptLog:

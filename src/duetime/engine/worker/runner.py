@@ -67,7 +67,7 @@ def execute_run(
         if type(outcome) is not Completed or item.stop.is_set():
             outcome = _stored_outcome(item, outcome)
     except BaseException as error:  # an exception from a task must not end the thread that executes it
-        outcome = _failure(item, error)
+        outcome = failure_of(item, error)
     return Finished(run.id, run.fence, outcome, started, clock.now())
 
 
@@ -80,9 +80,9 @@ def load_event(item: ClaimedRun, store: Store, clock: Clock) -> EventRow | Finis
     try:
         event = store.event(number)
     except TRANSIENT:
-        return give_back(item, clock)
+        return end_without_start(item, Returned(), clock)
     error = "the event that started it is no longer stored, so it cannot run again; send the event again"
-    return event or Finished(item.id, item.claim.run.fence, Failed(error, permanent=True), None, clock.now())
+    return event or end_without_start(item, Failed(error, permanent=True), clock)
 
 
 def _stored_outcome(item: ClaimedRun, outcome: Outcome) -> Outcome:
@@ -93,7 +93,7 @@ def _stored_outcome(item: ClaimedRun, outcome: Outcome) -> Outcome:
     return redacted_outcome(outcome, item.claim.definition.payload)
 
 
-def _failure(item: ClaimedRun, error: BaseException) -> Outcome:
+def failure_of(item: ClaimedRun, error: BaseException) -> Outcome:
     """Return the outcome of a run that raised. If describing the error also fails, only its type is kept and logged,
     because its text may contain secrets."""
     definition = item.claim.definition
@@ -109,16 +109,9 @@ def _failure(item: ClaimedRun, error: BaseException) -> Outcome:
         return Failed(f"{names[0]}; its message cannot be shown")
 
 
-def execution_failed(item: ClaimedRun, error: BaseException, clock: Clock) -> Finished:
-    """Return the report on a run whose execution raised outside its kind, so that the run does not stay running
-    forever."""
-    run = item.claim.run
-    return Finished(run.id, run.fence, _failure(item, error), None, clock.now())
-
-
-def give_back(item: ClaimedRun, clock: Clock) -> Finished:
-    run = item.claim.run
-    return Finished(run.id, run.fence, Returned(), None, clock.now())
+def end_without_start(item: ClaimedRun, outcome: Outcome, clock: Clock) -> Finished:
+    """Return the end of a run of which no start is recorded: its work did not begin, or nobody knows."""
+    return Finished(item.id, item.claim.run.fence, outcome, None, clock.now())
 
 
 def outcome_after_stop(item: ClaimedRun, outcome: Outcome) -> Outcome:

@@ -130,7 +130,7 @@ class ThreadShares:
 
 
 SLOW_SECONDS = 1.0
-"""Seconds that a run is assumed to take until its owner's runs have proved faster."""
+"""Seconds that a run is assumed to take until earlier ones have proved faster; longer runs count as this long."""
 _MOST_KNOWN = 10_000
 
 

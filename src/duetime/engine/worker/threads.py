@@ -83,16 +83,13 @@ class Engine:
         """The last is set when there is nothing to do for the first time: until then, what can wait does so."""
         self._passed = threading.Event()
         """Set when a claim is planned, so that the next one can be planned while it is committed."""
+        self._ended = threading.Event() if store.writes_overlap else self._wake
         loops: dict[str, Callable[[], None]] = {"beat": self._beat, "watch": self._watch}
+        loops |= {"claim": partial(self._exchange_loop, "claim", self._claim, self._wake)}
         if store.writes_overlap:
-            self._ended = threading.Event()
             self.worker.overlap.on_pass = self._passed.set
-            loops |= {"claim": partial(self._exchange_loop, "claim", self._claim, self._wake)}
             loops |= {"claim too": partial(self._exchange_loop, "claim too", self._claim_too, self._passed)}
             loops |= {"record": partial(self._exchange_loop, "record", self._record, self._ended)}
-        else:
-            self._ended = self._wake
-            loops |= {"claim": partial(self._exchange_loop, "claim", self._record_and_claim, self._wake)}
         self._advanced = dict.fromkeys(loops.keys() - {"beat", "watch"}, clock.monotonic())
         """When each thread that exchanges with the store last began an exchange."""
         self._threads = [
@@ -162,7 +159,7 @@ class Engine:
                 return
             limit = self.timer.after(timeout / SECOND, lambda: item.stop.set(StopReason.TIMEOUT))
             self.worker.execute(item)
-            limit.cancel()
+            self.timer.cancel(limit)
         except BaseException as error:  # a thread that ends would be missing for good, and its run would stay running
             self.worker.execution_failed(item, error)
 
@@ -198,20 +195,15 @@ class Engine:
                     self._idle.set()
             wake.clear()  # before the stop signal is checked, which `stop` sets first
 
-    def _record_and_claim(self) -> float:
-        return self._exchange(self.worker.record_and_claim)
-
-    def _claim(self) -> float:
-        return self._exchange(self.worker.claim)
-
     def _claim_too(self) -> float:
         """Claim only while the other thread commits its claim; at any other time, that thread does all the claiming."""
         return 0.0 if self.worker.overlap.passed and self.worker.claim() else FOREVER
 
-    def _exchange(self, exchange: Callable[[], bool]) -> float:
+    def _claim(self) -> float:
+        """Claim what is due; where no other thread records, do that as well."""
         if self.worker.leave_to_others(MAX_THREAD_WAIT):
             self._ended.set()  # for the thread that records, because no execution ended
-        more = exchange()
+        more = self.worker.claim() if self._store.writes_overlap else self.worker.record_and_claim()
         if not self.worker.lease.expired():  # with an expired lease, a worker claims nothing
             self.exchange_age.completed()
         pause = 0.0 if more else self.worker.seconds_to_look(latest=True)

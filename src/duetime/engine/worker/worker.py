@@ -10,10 +10,11 @@ from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.errors import TRANSIENT, StoreUnavailable, StoreUnusable, WorkerGone
 from duetime.engine.kind import Kind, StopReason, lane_names
 from duetime.engine.model import Cause, RunId, WorkerId
+from duetime.engine.outcome import Returned
 from duetime.engine.policy.catch_up import LEAD, Answers, evaluate
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.fair_share import Budget
-from duetime.engine.policy.options import NO_OPTIONS, is_gated, is_observed
+from duetime.engine.policy.options import NO_OPTIONS, is_gated, policy_for_ending
 from duetime.engine.policy.record import Finished
 from duetime.engine.policy.rows import RunEvent
 from duetime.engine.store import ClaimRequest, RecordedAndClaimed, Store
@@ -31,9 +32,9 @@ from duetime.engine.worker.runner import (
     ClaimedRun,
     InlineExecutor,
     RunExecutor,
+    end_without_start,
     execute_run,
-    execution_failed,
-    give_back,
+    failure_of,
     load_event,
 )
 from duetime.engine.worker.shares import ClaimShares
@@ -100,7 +101,8 @@ class Worker:
         self.is_alone = False
         """True if no other worker was registered at the last read."""
         self._gone: WorkerId | None = None
-        """The registration that others have declared dead, until the worker registers again."""
+        """The registration that others have declared dead. The heartbeat and the exchange may both report the same
+        death: the second report does not end the new registration, whose id is another one."""
         self._doubt = False
         """True: nobody knows whether the last commit was written, so the store may attribute more runs to this
         worker than it holds."""
@@ -194,14 +196,10 @@ class Worker:
         for item in list(self.held.claimed.values()):
             item.stop.set(reason)
 
-    def re_register(self, gone: WorkerId) -> None:
-        """Register again after others declared this worker dead: its runs are theirs, and its outcomes match no row.
-        The heartbeat and the exchange may both report the same death; the second report must not end the new
-        registration."""
-        if self.id != gone:
-            return
+    def re_register(self) -> None:
+        """Register again after others declared this worker dead: its runs are theirs, and its outcomes match no row."""
         lost = "worker %s was declared dead by another worker; it drops %s runs and registers again"
-        log.warning(lost, gone, len(self.held.claimed))
+        log.warning(lost, self.id, len(self.held.claimed))
         self.stop_all(StopReason.LEASE)
         self.executor.take_back()
         self.held.drop()
@@ -319,10 +317,10 @@ class Worker:
             return True
         except BaseException as error:
             self._doubt = True
-            if not isolating and _may_be_isolated(error):
-                self._isolating = True
-                return True
-            raise
+            if isolating or not isinstance(error, Exception) or isinstance(error, (StoreUnusable, *TRANSIENT)):
+                raise
+            self._isolating = True  # the exchange is repeated in parts, to find what cannot be claimed
+            return True
         self._accept(claims, worker, turn)
         if isolating:
             self._isolating = False
@@ -406,7 +404,7 @@ class Worker:
         """Return the id of this worker, which registers first if it is new or was declared dead."""
         if self.id is not None and self.id == self._gone:
             self.overlap.wait_for_commits()
-            self.re_register(self.id)
+            self.re_register()
         if self.id is None:
             self.register()
         assert self.id is not None
@@ -483,15 +481,16 @@ class Worker:
         gift = check_gate(item, self.kinds, self.store, self.clock, self.lease, event) if is_gated(policy) else None
         if isinstance(gift, Finished):
             return gift
-        if is_observed(policy):
+        if policy_for_ending(policy).is_observed:
             self.store.tell_observer([RunEvent(item.claim.definition, item.claim.run)])
         return execute_run(item, self.kinds, self.clock, self.lease, event, gift)
 
     def execution_failed(self, item: ClaimedRun, error: BaseException) -> None:
-        """Record a run whose execution raised as failed, unless its outcome is already known."""
+        """Record a run whose execution raised outside its kind as failed, unless its outcome is already known: it must
+        not stay running forever."""
         if not item.over:
             item.over = True
-            self.held.done.append((item, execution_failed(item, error, self.clock)))
+            self.held.done.append((item, end_without_start(item, failure_of(item, error), self.clock)))
 
     def leave_to_others(self, stalled: float) -> bool:
         """Release runs that have waited long while every thread is busy, because other workers may have idle
@@ -516,7 +515,7 @@ class Worker:
     def _give_back(self, items: Sequence[ClaimedRun]) -> None:
         for item in items:
             item.over = True
-            self.held.done.append((item, give_back(item, self.clock)))
+            self.held.done.append((item, end_without_start(item, Returned(), self.clock)))
 
     def tick(self) -> bool:
         """Run all steps once in the calling thread, for simulations and for callers with their own loop."""
@@ -529,8 +528,3 @@ class Worker:
             rescued = 0  # the exchange below registers again
         self.notice()
         return self.record_and_claim() or bool(rescued)
-
-
-def _may_be_isolated(error: BaseException) -> bool:
-    """Return whether to repeat a failed exchange in parts, to find what cannot be stored or claimed."""
-    return isinstance(error, Exception) and not isinstance(error, (StoreUnusable, *TRANSIENT))

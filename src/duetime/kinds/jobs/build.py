@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from duetime.engine.clock import DAY, Clock, Instant, datetime_of
-from duetime.engine.store import Store
+from duetime.engine.clock import DAY, Instant, datetime_of
 from duetime.kinds.jobs.builtin import operator_tasks
 from duetime.kinds.jobs.gate_tasks import tasks_of
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.loading import load, load_entry_points
 from duetime.kinds.jobs.registry import Registry, Task, default_registry
 from duetime.service.kind_spec import BuildContext
-from duetime.settings import Settings
 from duetime.settings.locations import make_folder
 
 PRUNE_BATCH = 1000
@@ -41,17 +39,10 @@ def _operator_tasks(context: BuildContext) -> tuple[Task, ...]:
         return {"file": target.name, "bytes": target.stat().st_size}
 
     def prune() -> dict[str, Any]:
-        return {"deleted": prune_history(store, clock, settings)}
+        """Delete history in batches, so that no single transaction blocks the workers."""
+        before, deleted = Instant(clock.now() - int(settings.retention_days * DAY)), 0
+        while settings.retention_days and (batch := store.prune(before, PRUNE_BATCH)):
+            deleted += batch
+        return {"deleted": deleted}
 
     return operator_tasks(backup, prune)
-
-
-def prune_history(store: Store, clock: Clock, settings: Settings) -> int:
-    """Delete history beyond the retention period, in batches, so that no single transaction blocks the workers."""
-    if not settings.retention_days:
-        return 0
-    before = Instant(clock.now() - int(settings.retention_days * DAY))
-    total = 0
-    while deleted := store.prune(before, PRUNE_BATCH):
-        total += deleted
-    return total

@@ -14,6 +14,7 @@ from duetime.engine.policy.options import make_policy
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.arguments import as_json
 from duetime.kinds.jobs.loading import FILE_PREFIX
+from duetime.service.operations.declaration import is_naive, with_offset
 from duetime.service.when import LIMITS, WAYS, read_policy, read_times
 
 PREFIX: Final = TASK_KEYS
@@ -25,7 +26,11 @@ _TEXTS: Final = ("when", "at", "cron", "rrule", "on", "after", *LIMITS, "timezon
 def read_declaration(task: str, module: str, args: object, kwargs: object, options: Mapping[str, Any]) -> NewSchedule:
     """Return the schedule that a decorator declares. Raise InvalidInput for options that cannot be read."""
     times = {name: value for name, value in options.items() if name in _TIMES}
-    times |= {name: times[name].isoformat() for name in ("at", *LIMITS) if isinstance(times.get(name), datetime)}
+    for name in ("at", *LIMITS):
+        if isinstance(time := times.get(name), datetime):
+            if is_naive(time) and time.fold and times.get("timezone") is None:
+                raise InvalidInput(field=name, problem="needs timezone beside it, because fold=1 depends on the zone")
+            times[name] = with_offset(time, times.get("timezone", "")).isoformat()
     for name in _TEXTS:
         if not isinstance(times.get(name), str | None):
             raise InvalidInput(field=name, problem=f"must be a text, not {type(times[name]).__name__}")

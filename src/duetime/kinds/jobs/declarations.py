@@ -136,9 +136,8 @@ class Declarations:
         scheduler = self._services.scheduler
         schedules = scheduler.store.by_key_prefix(OPERATOR.owner, PREFIX)
         all_stored = _by_module({each.definition.key: each for each in schedules})
-        lanes = [
-            lane for worker in living(scheduler.workers(), scheduler.clock.now()) for lane in worker.lanes.split(",")
-        ]
+        alive = living(scheduler.store.workers(), scheduler.clock.now())
+        lanes = [lane for worker in alive for lane in worker.lanes.split(",")]
         entries = [lane.removeprefix(_PUBLISHED).split(":") for lane in lanes if lane.startswith(_PUBLISHED)]
         tasks = set[str]()
         for name in sorted(self._declared.keys() | (all_stored.keys() & self._imported)):

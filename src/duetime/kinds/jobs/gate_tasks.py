@@ -104,11 +104,10 @@ def files_changed(
     """Only in only_if: lets the names of files pass that are new or changed in a folder and the folders below it."""
     top = allowed_folder(folder, folders)
     files = list(_files(top))
-    digest = hashlib.sha256(
-        "".join(f"{path}\0{at}\0{size}\0" for path, at, size, _ in files).encode(errors="surrogateescape")
-    )
-    before, since = memory.compare([digest.hexdigest(), max((arrived for *_, arrived in files), default=0)])
-    if before == digest.hexdigest():
+    facts = "".join(f"{path}\0{at}\0{size}\0" for path, at, size, _ in files)
+    digest = hashlib.sha256(facts.encode(errors="surrogateescape")).hexdigest()
+    before, since = memory.compare([digest, max((arrived for *_, arrived in files), default=0)])
+    if before == digest:
         raise NotNow("no file has changed")
     names = [path for path, *_, arrived in files if arrived > since]
     return {"changed": names[:_MOST_NAMED], "number_of_files": len(files)}

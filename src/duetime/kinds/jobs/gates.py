@@ -79,6 +79,7 @@ class GateChecks:
                     gate_tasks.allowed_folder(*step.args, **{**step.kwargs, "folders": task.constants["folders"]})
         except Unreadable as error:
             example = "fetch('https://example.org/status') | field('state') | changed()"
+            example += "; to compare, let a task of your own return true or false: size() | is_large()"
             raise InvalidInput(field=_FIELD, problem=f"{error}; write a pipeline of tasks: {example}") from None
         except UnknownTask as error:
             error.details["field"] = _FIELD

@@ -101,10 +101,8 @@ class JobKind(KindHooks):
         prepared = {"task": text, "args": args, "kwargs": kwargs}
         web = "task" if caller.grant is not None and any(stage.task.web for stage in plan.stages) else ""
         policy, task = {} if plan.needs is None else {"needs": plan.needs}, plan.stages[0].task
-        if task.runs_on:
-            agree = partial(self._agree, task.runs_on)
-            return Prepared(prepared, task.name, policy, agree, refuse_seconds, web=web)
-        return Prepared(prepared, task.name, policy, check_cron=refuse_seconds, web=web)
+        job = Prepared(prepared, task.name, policy, check_cron=refuse_seconds, web=web)
+        return job._replace(agree=partial(self._agree, task.runs_on)) if task.runs_on else job
 
     def _agree(self, executor: str, policy: Policy) -> None:
         """Refuse what an executor cannot promise."""

@@ -18,6 +18,8 @@ GROUP = "duetime.tasks"
 FILE_PREFIX = "duetime_file_"
 task_modules: Final[set[str]] = set()
 """The names of the modules that were loaded here, in this process."""
+imported_for_a_task: Final[list[str]] = []
+"""The module or file that this process, which runs one task, is importing at this moment to find its function."""
 
 
 class TaskModuleError(DuetimeError):
@@ -101,8 +103,14 @@ def locate(function: Callable[..., Any]) -> Location:
     return Location(function.__module__, str(file), function.__qualname__)
 
 
-def find_function(location: Location) -> Callable[..., Any]:
-    module = load_file(location.path) if location.path is not None else load_module(location.module)
+def find_function(location: Location, *, alone: bool = False) -> Callable[..., Any]:
+    """Import a function. `alone` says that this process does nothing else, as opposed to the threads of a cluster."""
+    if alone:
+        imported_for_a_task.append(location.path or location.module)
+    try:
+        module = load_file(location.path) if location.path is not None else load_module(location.module)
+    finally:
+        imported_for_a_task.clear()
     value: Any = module
     for part in location.qualname.split("."):
         value = getattr(value, part, None)

@@ -118,7 +118,7 @@ def job_status(call: Call, arguments: Arguments) -> Reply:
     """What one job does and when, and its latest runs with results, errors and stop requests."""
     zone = call.in_zone(arguments.get("timezone")).zone
     try:
-        job = find_schedule(call.scheduler, call.caller, arguments["job_id"], "job")
+        job = find_schedule(call, arguments["job_id"], "job")
     except DuetimeError as error:
         missing = {"error": f"Job not found: {arguments['job_id']}"}
         facts = missing if error.code == "not_found" else error_result(error).structured

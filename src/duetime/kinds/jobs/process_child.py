@@ -67,32 +67,32 @@ def main(request: dict[str, Any], steps: list[Any], cancelled: threading.Event, 
         CURRENT.set((results, None))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # so that its log can be read while it runs
-    answer = answer_to(request, steps, cancelled=cancelled, progress=results.progress, emit=results.emit)
+    answer = answer_to(request, steps, alone=True, cancelled=cancelled, progress=results.progress, emit=results.emit)
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # a task may have closed or replaced it
             stream.flush()
     results.send(answer)
 
 
-def answer_to(request: dict[str, Any], steps: list[Any], **signals: Any) -> dict[str, Any]:
+def answer_to(request: dict[str, Any], steps: list[Any], *, alone: bool = False, **signals: Any) -> dict[str, Any]:
     """Call the task and return its result, or how it failed, for the worker. `signals` are the other fields of its
-    context."""
+    context; `alone` is as in `find_function`."""
     about = {**request["context"], "due": datetime.fromisoformat(request["context"]["due"])}
     try:
         event = request.get("event")
         if event is not None:
             about["event"] = TaskEvent(**{**event, "at": datetime.fromisoformat(event["at"])})
         context = TaskContext(**about, **signals)
-        return _answer(_call(request, steps, lambda: context), request)
+        return _answer(_call(request, steps, lambda: context, alone), request)
     except BaseException as error:  # also SystemExit, which must not prevent the report
         return {**verdict_on(error)._asdict(), "trace": traceback_of(error)}
 
 
-def _call(request: dict[str, Any], steps: list[Any], context: Any) -> Any:
+def _call(request: dict[str, Any], steps: list[Any], context: Any, alone: bool) -> Any:
     """Run the steps; each one that is not apart gets the previous result as its first argument."""
     value: Any = None
     for index, (location, (args, kwargs)) in enumerate(zip(request["functions"], steps, strict=True)):
-        function = find_function(Location(**location))
+        function = find_function(Location(**location), alone=alone)
         if request["logs"] and not logging.root.handlers:
             handler = logging.StreamHandler()
             handler.setFormatter(LogFormatter())

@@ -25,7 +25,7 @@ def call(text: str) -> str:
     from duetime.kinds.jobs.process_child import answer_to
 
     content = json.loads(text)
-    signals = {"cancelled": threading.Event(), "progress": lambda text: None, "emit": _emit}
+    signals: dict[str, Any] = {"cancelled": threading.Event(), "progress": lambda text: None, "emit": _emit}
     return json.dumps(answer_to(content["request"], content["steps"], **signals))
 
 

@@ -68,22 +68,18 @@ def _ntfy(origin: str, token: str, http: Http) -> Check:
 
 
 def _channel(name: str, channel: ChannelSettings, http: Http) -> Check:
-    """Check a channel. The address of a webhook is secret, so only its host is named."""
+    """Return whether the host of a channel answers, whatever the answer is. The address of a webhook is secret, so only
+    its host is named."""
     who = f"the channel {clean(name)}"
     try:
         target = read_url(channel.url)
     except BadAddress:
         test = program("notify", "send", "Test", "--topic", name)
         return Check("info", SUBJECT, f"{who} was not contacted, because that would send a message: {test}")
-    return _reached(who, target.origin, http)
-
-
-def _reached(who: str, origin: str, http: Http) -> Check:
-    """Return whether the host of an address answers, whatever the answer is."""
-    status = _status(HttpCall("GET", f"{origin}/", {}, patience=_PATIENCE), http)
+    status = _status(HttpCall("GET", f"{target.origin}/", {}, patience=_PATIENCE), http)
     if isinstance(status, str):
         return Check("fail", SUBJECT, f"{who} does not answer: {clean(status)}; check its url and the network")
-    return Check("ok", SUBJECT, f"{who}: {clean(origin)} answers")
+    return Check("ok", SUBJECT, f"{who}: {clean(target.origin)} answers")
 
 
 def _status(call: HttpCall, http: Http) -> int | str:

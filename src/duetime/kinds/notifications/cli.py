@@ -42,7 +42,7 @@ from duetime.settings.sections import INBOX
 from duetime.terminal import output
 from duetime.terminal.completion import TOPICS, one_of
 from duetime.terminal.context import Application, Db, Json, Limit, opened, print_done
-from duetime.terminal.declarations import Exit, argument, bundled, option, single
+from duetime.terminal.declarations import Exit, argument, option, single
 from duetime.terminal.output import clean, coming, plural
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.schedules.standard import PayloadOptions, payload_argument, payload_options, standard_commands
@@ -107,7 +107,7 @@ def send(message: str, options: PayloadOptions, db: Db = None, json_: Json = Fal
 
 
 send.__annotations__ |= {"message": payload_argument(PushMessage), "options": _OPTIONS}
-commands.command(epilog=_SEND_EXAMPLES)(bundled(send))
+commands.command(epilog=_SEND_EXAMPLES)(send)
 
 
 def _print_sent(app: Application, sent: Sent, warnings: Sequence[ScheduleWarning], json_: bool) -> None:

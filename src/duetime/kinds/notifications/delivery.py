@@ -45,28 +45,43 @@ class Destinations:
         """Return whether the operator chose the built-in inbox for notifications."""
         return self.topic == INBOX
 
+    def is_open(self, name: str, owner: str) -> bool:
+        """Return whether a channel of this name was set up for an owner."""
+        channel = self.channels.get(name)
+        return channel is not None and is_open_to(channel.owners, owner)
+
     def names(self, owner: str) -> set[str]:
         """Return the names of the channels that were set up for an owner."""
-        return {name for name, each in self.channels.items() if is_open_to(each.owners, owner)}
+        return {name for name in self.channels if self.is_open(name, owner)}
 
     def described(self, owner: str) -> list[dict[str, str]]:
         """Return the names and types of what an owner may use; other settings are not shown."""
-        places = [{"name": INBOX, "type": INBOX}, *([{"name": NTFY, "type": NTFY}] if self.ntfy else [])]
-        places += [{"name": name, "type": each.type} for name, each in self.channels.items()]
-        closed = self.channels.keys() - self.names(owner)
-        return [each for each in places if each["name"] not in closed]
+        built_in, names = [INBOX, NTFY] if self.ntfy else [INBOX], self.names(owner)
+        channels = [{"name": name, "type": each.type} for name, each in self.channels.items() if name in names]
+        return [*({"name": name, "type": name} for name in built_in), *channels]
 
     def default_topic(self, owner: str) -> str:
         """Return the default topic of an owner. A channel that is closed to the owner does not exist for them."""
-        return "" if self.topic in self.channels.keys() - self.names(owner) else self.topic
+        return "" if self.topic in self.channels and not self.is_open(self.topic, owner) else self.topic
+
+    def real_topic(self, topic: str, owner: str) -> str:
+        """Return the topic to use. Alerts of an owner who cannot use their channel stay on the default topic."""
+        if topic != ALERTS:
+            return topic
+        alerts = topic_of_alerts(self.alerts, self.topic)
+        return topic if alerts in self.channels and not self.is_open(alerts, owner) else alerts
 
     def channel_of(self, topic: str, owner: str) -> str:
-        """Return the name of the channel for an owner's messages on a topic."""
-        alerts = topic_of_alerts(self.alerts, self.topic)
-        real_topic = alerts if topic == ALERTS and alerts not in self.channels.keys() - self.names(owner) else topic
-        if real_topic in self.names(owner):
-            return real_topic
-        return NTFY if self.ntfy and real_topic != INBOX else INBOX
+        """Return the name of the channel for an owner's messages on a topic, such as `ntfy` or `inbox`."""
+        if self.is_on_ntfy(topic, owner):
+            return NTFY
+        topic = self.real_topic(topic, owner)
+        return topic if self.is_open(topic, owner) else INBOX
+
+    def is_on_ntfy(self, topic: str, owner: str) -> bool:
+        """Return whether the ntfy server gets an owner's messages on a topic; a channel may have its name, too."""
+        topic = self.real_topic(topic, owner)
+        return self.ntfy and topic != INBOX and not self.is_open(topic, owner)
 
     def published(self) -> dict[str, Any]:
         channels = [{"name": name, "type": each.type, "owners": each.owners} for name, each in self.channels.items()]
@@ -75,17 +90,14 @@ class Destinations:
 
     def differing(self, server: Destinations) -> list[str]:
         """Return the settings that have a value here and a different one at the server."""
-        names = []
-        if self.topic not in ("", server.topic):
-            names.append("notifications.topic")
-        if self.alerts not in ("", server.alerts):
-            names.append("notifications.alerts")
-        if self.ntfy and not server.ntfy:
-            names.append("notifications.server")
-        if self.backend != server.backend:
-            names.append("notifications.backend")
-        same = all(server.channels.get(name) == each for name, each in self.channels.items())
-        return names if same else [*names, "channels"]
+        differences = {
+            "notifications.topic": self.topic not in ("", server.topic),
+            "notifications.alerts": self.alerts not in ("", server.alerts),
+            "notifications.server": self.ntfy and not server.ntfy,
+            "notifications.backend": self.backend != server.backend,
+            "channels": any(server.channels.get(name) != each for name, each in self.channels.items()),
+        }
+        return [name for name, is_different in differences.items() if is_different]
 
 
 def topic_of_alerts(alerts: str, default: str) -> str:
@@ -150,14 +162,17 @@ class Deliverer:
     """Delivers messages. This class delivers all of them to the built-in inbox: once it is recorded, a message has
     arrived, and `duetime inbox` shows it. `channels.router` has the other one."""
 
+    places: Destinations = NO_DESTINATIONS
+    """Decides where a message goes by its topic. It need not have the default topic, because each message has one."""
+
     def deliver(self, outgoing: OutgoingMessage) -> Outcome:
         """Make one attempt, in a thread of the pool. Completed means that the receiver accepted the message; its result
         has `channel` and, if known, the receiver's id as `receipt`. Never raises for network or receiver errors."""
         return Completed(json.dumps({"channel": INBOX}))
 
     def channel_of(self, topic: str, owner: str = LOCAL) -> str:
-        """Return the name of the channel for an owner's messages on a topic, such as `ntfy` or `inbox`."""
-        return INBOX
+        """Return the name of the channel for an owner's messages on a topic."""
+        return self.places.channel_of(topic, owner)
 
     def address_of(self, topic: str, owner: str = LOCAL) -> str:
         """Return the address to which an owner subscribes for a topic, if that is not the topic itself; otherwise
@@ -201,20 +216,20 @@ class ServerDelivery(Deliverer):
 
     def __init__(self, own: Deliverer, places: Destinations) -> None:
         """`own` delivers by the settings of this process; `places` is what the server published."""
-        self._own, self._places = own, places
+        self._own, self.places = own, places
 
     def deliver(self, outgoing: OutgoingMessage) -> Outcome:
         """Deliver a message, or give it back, because in the inbox of this process it would reach nobody's phone."""
-        channel = self.channel_of(outgoing.topic, outgoing.owner)
+        topic, owner = self.places.real_topic(outgoing.topic, outgoing.owner), outgoing.owner
+        channel, own = self.channel_of(topic, owner), self._own.places
         if channel == INBOX:
             return super().deliver(outgoing)
-        if self._own.channel_of(outgoing.topic, outgoing.owner) == channel:
-            return self._own.deliver(outgoing)
+        if own.channel_of(topic, owner) == channel and own.is_on_ntfy(topic, owner) == self.places.is_on_ntfy(
+            topic, owner
+        ):
+            return self._own.deliver(outgoing._replace(topic=topic))
         reason = f"the channel {channel} is not in the settings of this process; it waits until the server delivers it"
         return Returned(reason, ELSEWHERE_WAIT)
-
-    def channel_of(self, topic: str, owner: str = LOCAL) -> str:
-        return self._places.channel_of(topic, owner)
 
     def address_of(self, topic: str, owner: str = LOCAL) -> str:
         return self._own.address_of(topic, owner)

@@ -94,7 +94,7 @@ class NotificationKind(KindHooks):
         return next((name for name in loaded if payload.get(name)), "" if known else "topic")
 
     def knows_topic(self, topic: str, owner: str) -> bool:
-        if self.delivery.channel_of(topic, owner) != NTFY or topic in (ALERTS, self.places.default_topic(owner)):
+        if not self.delivery.places.is_on_ntfy(topic, owner) or topic in (ALERTS, self.places.default_topic(owner)):
             return True
         notifications = self.service.scheduled(Caller(owner), topic)
         return isinstance(notifications, Ok) and bool(notifications.value)
@@ -135,7 +135,7 @@ class NotificationKind(KindHooks):
         return list(self._differing)
 
     def outside(self) -> Outside:
-        service: object = None if self._make_service is None else self.service
+        service: object = self.service
         return service if isinstance(service, Outside) else super().outside()
 
     def trial(self, name: str, owner: str) -> dict[str, Any] | None:
@@ -150,11 +150,10 @@ class NotificationKind(KindHooks):
         return name_of(payload)
 
     def create_warnings(self, definition: Definition, payload: Mapping[str, Any]) -> list[ScheduleWarning]:
-        id = definition.public_id
-        return [] if self._make_service is None else self.service.warnings(definition.subject, definition.owner, id)
+        return self.service.warnings(definition.subject, definition.owner, definition.public_id)
 
     def delivery_warnings(self, topic: str, owner: str) -> list[ScheduleWarning]:
-        return [] if self._make_service is None else self.service.warnings(topic, owner)
+        return self.service.warnings(topic, owner)
 
     def status(self, owner: str) -> KindStatus:
         channels = self.places.described(owner)

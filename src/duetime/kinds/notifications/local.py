@@ -11,9 +11,9 @@ from duetime.engine.clock import SECOND
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller
-from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
+from duetime.engine.model import Run, RunStatus, Schedule, ScheduleId, ScheduleState
 from duetime.engine.scheduler import Scheduler
-from duetime.engine.store import ScheduleQuery
+from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.triggers import OnceTrigger
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.delivery import NO_DESTINATIONS, Deliverer, Destinations
@@ -48,7 +48,8 @@ def sent(message_id: str, topic: str, run: Run | None) -> Sent:
         return Sent(message_id, topic, None, reason, retried=True)
     if run.status == RunStatus.COMPLETED:
         arrived = json_object(run.result or "null") or {}
-        return Sent(message_id, topic, arrived.get("channel", ""), note=CUT if arrived.get("cut") else "")
+        warnings = [warning("note", note=CUT)] if arrived.get("cut") else []
+        return Sent(message_id, topic, arrived.get("channel", ""), warnings=warnings)
     if not is_decided(run):
         reason = f"its receiver has not answered within {PATIENCE:g} s; it may still arrive"
         return Sent(message_id, topic, None, reason, retried=True)
@@ -113,8 +114,8 @@ class LocalNotifications:
             caller, new._replace(policy={**new.policy, "timeout": int(PATIENCE * SECOND)})
         )
         definition = created.schedule.definition
-        decided = sent(definition.public_id, definition.subject, self._decided(caller, definition.public_id))
-        return decided._replace(warnings=[each for each in warnings if each.code == "new_topic"])
+        decided = sent(definition.public_id, definition.subject, self._decided(caller, definition.id))
+        return decided._replace(warnings=[*decided.warnings, *(each for each in warnings if each.code == "new_topic")])
 
     def _create(self, caller: Caller, new: NewSchedule) -> Answer[CreatedSchedule]:
         from duetime.service.operations.create import create_new  # lists start without it
@@ -122,19 +123,18 @@ class LocalNotifications:
         services = Services(self._scheduler)
         return create_new(Call(services, caller, services.zone), new)
 
-    def _decided(self, caller: Caller, public_id: str) -> Run | None:
+    def _decided(self, caller: Caller, id: ScheduleId) -> Run | None:
         """Return the notification's run when its first attempt is over, or as it is at the end of the wait. The number
         of polls is limited too, because the clock of a simulation stands still."""
         pause, clock = threading.Event(), self._scheduler.clock
-        began = clock.monotonic()
+        began, query = clock.monotonic(), RunQuery(schedule=id, limit=1, count_to=0)
         runs: list[Run] = []
         for look in range(1, 1 + int(self._patience / LOOK)):
             with suppress(DuetimeError):
-                runs = self._scheduler.history(caller, public_id, limit=1, count_to=0).items
+                runs = self._scheduler.runs(caller, query).items
             if runs and is_decided(runs[0]):
                 return runs[0]
-            workers = self._scheduler.workers() if look % LOOKS_A_SECOND == 0 else None
-            if workers is not None and not living(workers, clock.now(), KIND):
+            if look % LOOKS_A_SECOND == 0 and not living(self._scheduler.store.workers(), clock.now(), KIND):
                 break
             if clock.monotonic() - began >= self._patience:  # on a busy machine, each poll takes longer
                 break
@@ -153,7 +153,7 @@ class LocalNotifications:
             yield notification(each)._replace(detail=details.get(each.definition.id))
 
     def changes(self, caller: Caller, topic: str) -> object:
-        return self._scheduler.marks(caller, KIND, topic)
+        return self._scheduler.store.marks(caller.owner, KIND, topic)
 
     def warnings(self, topic: str, owner: str = LOCAL, but: str = "") -> list[ScheduleWarning]:
         if address := self._delivery.address_of(topic, owner):

@@ -37,16 +37,19 @@ def _text(field: str, value: Any, example: str) -> str:
     return value
 
 
-def _body(field: str, value: Any) -> str:
-    return _text(field, value, "Water the plants")
+_body = partial(_text, example="Water the plants")
+_title = partial(_text, example="Backup failed")
+_tag = partial(_text, example='["warning", "backup"]')
 
 
 def _topic(_: str, value: Any) -> str:
     return checked_topic(value)
 
 
-def _title(field: str, value: Any) -> str:
-    return _text(field, value, "Backup failed")
+def _list(field: str, value: Any, *, most: int, items: str, check: Check) -> list[Any]:
+    if not isinstance(value, list | tuple) or len(value) > most:
+        raise InvalidInput(field=field, problem=f"must be a list of at most {most} {items}")
+    return [check(field, each) for each in value]
 
 
 def _url(field: str, value: Any, example: str) -> str:
@@ -83,14 +86,6 @@ def _link(field: str, value: Any) -> str:
     return text
 
 
-def _tags(field: str, value: Any) -> list[str]:
-    if not isinstance(value, list | tuple) or len(value) > _MOST_TAGS:
-        raise InvalidInput(
-            field=field, problem=f'must be a list of at most {_MOST_TAGS} texts, for example ["warning", "backup"]'
-        )
-    return [_text(field, tag, '["warning", "backup"]') for tag in value]
-
-
 def _filename(field: str, value: Any) -> str:
     text = _text(field, value, "report.pdf")
     if len(text) > 255 or any(char in "/\\" or char < " " for char in text) or text in (".", ".."):
@@ -125,21 +120,13 @@ def _string(field: str, value: Any) -> str:
 
 _flag = rule(lambda value: type(value) is bool, "must be true or false, for example true")
 _method = rule(lambda value: value in _METHODS, f"method must be one of {', '.join(_METHODS)}, for example POST")
-_SHARED: dict[str, Check] = {"label": lambda field, value: _text(field, value, "Open"), "clear": _flag}
+_SHARED: dict[str, Check] = {"label": partial(_text, example="Open"), "clear": _flag}
 _ACTIONS: dict[str, tuple[tuple[str, ...], dict[str, Check]]] = {
     "view": (("label", "url"), {**_SHARED, "url": _link}),
     "http": (("label", "url"), {**_SHARED, "url": _web_url, "method": _method, "headers": _texts, "body": _string}),
     "broadcast": (("label",), {**_SHARED, "intent": _string, "extras": _texts}),
 }
 """For each action of a button: its required keys, and the check of each of its keys."""
-
-
-def _actions(field: str, value: Any) -> list[dict[str, Any]]:
-    if not isinstance(value, list | tuple) or len(value) > MOST_ACTIONS:
-        raise InvalidInput(
-            field=field, problem=f"must be a list of at most {MOST_ACTIONS} buttons, each such as {_ACTION_EXAMPLE}"
-        )
-    return [_action(field, each) for each in value]
 
 
 def _action(field: str, value: Any) -> dict[str, Any]:
@@ -172,6 +159,8 @@ _priority = rule(
     lambda value: type(value) is int and 1 <= value <= 5,
     "must be a whole number from 1 (lowest) to 5 (highest), for example 4",
 )
+_tags = partial(_list, most=_MOST_TAGS, items='texts, for example ["warning", "backup"]', check=_tag)
+_actions = partial(_list, most=MOST_ACTIONS, items=f"buttons, each such as {_ACTION_EXAMPLE}", check=_action)
 _look = partial(About, heading="Appearance")
 _TOPIC = "Topic to send to: a channel, or a topic that a phone subscribed to; by default that of the settings."
 _BUTTONS = (

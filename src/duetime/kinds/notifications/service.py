@@ -14,7 +14,7 @@ from duetime.engine.triggers.build import readable
 from duetime.engine.validation import NewSchedule
 from duetime.engine.value_class import NamedTuple
 from duetime.kinds.notifications.result import Result
-from duetime.service.warnings import ScheduleWarning, declare, warning
+from duetime.service.warnings import ScheduleWarning, declare
 from duetime.service.when import When
 from duetime.settings.sections import INBOX
 
@@ -103,10 +103,8 @@ class Sent(NamedTuple):
     error: str | None = None
     retried: bool = False
     """It has not arrived yet, and will be retried automatically."""
-    note: str = ""
-    """Warnings for the sender of a message that arrived."""
     warnings: Sequence[ScheduleWarning] = ()
-    """Warnings that were found when it was stored, and would not be found again."""
+    """Warnings that were found when it was stored or delivered, and would not be found again."""
 
     @property
     def reached(self) -> str:
@@ -155,15 +153,11 @@ def arrival_warnings(service: NotificationService, sent: Sent, owner: str) -> li
     """Return warnings for the sender. They depend on where the message arrived, not on the settings of this process."""
     warnings = service.warnings(sent.topic, owner, sent.message_id)
     reached = [each for each in warnings if sent.reached != PHONE or each.code not in ("no_channel", "unknown_channel")]
-    return [*([warning("note", note=sent.note)] if sent.note else []), *sent.warnings, *reached]
+    return [*sent.warnings, *reached]
 
 
 def name_of(payload: Mapping[str, Any]) -> str:
     """Return the name for lists of all kinds: the first of its texts that is not blank."""
     texts = (payload.get("label"), payload.get("title"), payload.get("message"), payload.get("topic"))
-    words = (first_words(text) for text in texts if isinstance(text, str))
-    return next(filter(None, words), KIND)
-
-
-def first_words(text: str) -> str:
-    return " ".join(text[:1000].split())[:200]
+    first_words = (" ".join(text[:1000].split())[:200] for text in texts if isinstance(text, str))
+    return next(filter(None, first_words), KIND)

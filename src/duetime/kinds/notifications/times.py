@@ -27,15 +27,14 @@ class RequestedTime(NamedTuple):
     time_of_day: str = ""
     phrase: bool = False
 
-    def note(self, at: Instant, now: Instant) -> str | None:
-        """Return a note about a wall-clock time that a clock change skips or repeats on its day."""
+    def notes(self, at: Instant, now: Instant) -> list[str]:
+        """Return how a time in words was understood, and a wall-clock time that a clock change skips or repeats."""
         if self.phrase:
-            return "; ".join(When("once", {"run_at": self.text}, self.zone).notes(self.zone, now)) or None
+            return When("once", {"run_at": self.text}, self.zone).notes(self.zone, now)
         if not self.time_of_day:
-            return None
+            return []
         day = self.day or _local_date(at, self.zone).isoformat()
-        notes = When("once", {"run_at": f"{day}T{self.time_of_day}"}, self.zone).notes(self.zone, at)
-        return notes[0] if notes else None
+        return When("once", {"run_at": f"{day}T{self.time_of_day}"}, self.zone).notes(self.zone, at)
 
 
 def requested_time(call: Call, arguments: Mapping[str, Any]) -> RequestedTime:

@@ -56,21 +56,29 @@ def build(context: BuildContext) -> PromptKind:
     waking = Waking(wakers, context.store, clock, zone, access, settings.prompts_per_day, inboxes)
     return PromptKind(
         waking,
-        roster.default,
+        roster,
         _owners(own, roster),
         scheduler=scheduler_of,
         access=access,
-        heartbeat_of=LOCAL if settings.heartbeat.every else None,
-        roster=roster,
         differing=own.differing(roster),
     )
 
 
 def roster_of(settings: Settings) -> Roster:
-    """Return the agents that prompts can name by these settings."""
-    owners = owners_of_agents(settings) | {INBOX: (EVERYBODY,)}
-    agents = {each["name"]: NamedAgent(each["type"], owners[each["name"]]) for each in named_agents(settings)}
-    return Roster(settings.agent, agents)
+    """Return the agents that prompts can name by these settings. The inbox always exists and is open to everybody. The
+    heartbeat has the standing instructions of its owner, so it is woken for nobody else."""
+    named = {
+        name: NamedAgent(type_of(each) or "unknown", each.owners)
+        for name, each in {**settings.agents, **woken_agents(settings)}.items()
+        if name != INBOX
+    }
+    beat = {HEARTBEAT: NamedAgent(HEARTBEAT, ONLY_LOCAL)} if settings.heartbeat.every else {}
+    return Roster(settings.agent, {INBOX: NamedAgent(INBOX, (EVERYBODY,))} | named | beat)
+
+
+def type_of(agent: AgentSettings) -> str:
+    """Return the type of an agent; a preset names a known program, so its type is `command`."""
+    return agent.type or ("command" if agent.preset or agent.command else "")
 
 
 def _owners(own: Roster, roster: Roster) -> dict[str, tuple[str, ...]]:
@@ -79,13 +87,6 @@ def _owners(own: Roster, roster: Roster) -> dict[str, tuple[str, ...]]:
     known = {name: each.owners for name, each in (*own.agents.items(), *roster.agents.items())}
     both = own.agents.keys() & roster.agents.keys()
     return known | {name: common_owners(own.agents[name].owners, roster.agents[name].owners) for name in both}
-
-
-def owners_of_agents(settings: Settings) -> dict[str, tuple[str, ...]]:
-    """Return who may use which agent. The heartbeat has the standing instructions of its owner, so it is woken for
-    nobody else. The inbox is open to everybody and not listed."""
-    named = {**settings.agents, **woken_agents(settings)}
-    return {name: each.owners for name, each in named.items() if name != INBOX} | {HEARTBEAT: ONLY_LOCAL}
 
 
 def woken_agents(settings: Settings) -> Mapping[str, AgentSettings]:
@@ -101,7 +102,7 @@ def _limit(agent: AgentSettings) -> Used:
 
 
 def _agent(name: str, agent: AgentSettings, settings: Settings, clock: Clock, zone: str) -> Agent:
-    type_ = agent.type or ("command" if agent.preset or agent.command else "")
+    type_ = type_of(agent)
     if type_ == "command":
         from duetime.kinds.prompts.agents.command import CommandAgent
 
@@ -145,13 +146,3 @@ def _heartbeat(settings: Settings, wakers: Mapping[str, Waker], zone: str, sched
     return Waker(
         agent, inner.patience, Used(runs=beat.runs_per_day), {name: inner.limit}, inner.allowance, failures_count=False
     )
-
-
-def named_agents(settings: Settings) -> list[dict[str, str]]:
-    """Return all agents. The inbox always exists; a preset names a known program, so its type is `command`."""
-    named = [
-        {"name": name, "type": each.type or ("command" if each.preset or each.command else "unknown")}
-        for name, each in {**settings.agents, **woken_agents(settings)}.items()
-    ]
-    beat = [{"name": HEARTBEAT, "type": HEARTBEAT}] if settings.heartbeat.every else []
-    return [{"name": INBOX, "type": INBOX}, *(each for each in named if each["name"] != INBOX), *beat]

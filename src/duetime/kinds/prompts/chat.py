@@ -101,7 +101,7 @@ def chat(
     conversation."""
     from duetime.settings import data_folder
 
-    settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "model": model})
+    settings = settings_for({"db": db, "tasks": tasks, "model": model})
     sessions = ChatSessions(data_folder() / "chats")
     if list_:
         _list(sessions, settings, json_)

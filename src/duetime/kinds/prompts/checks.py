@@ -16,9 +16,10 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import is_open_to
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.urls import BadAddress, read_url
+from duetime.kinds.prompts.agent import NamedAgent
 from duetime.kinds.prompts.agents.gateway_tools import SKILL
 from duetime.kinds.prompts.agents.user_servers import VARIABLE
-from duetime.kinds.prompts.build import BUILTIN, named_agents, owners_of_agents, woken_agents
+from duetime.kinds.prompts.build import BUILTIN, roster_of, woken_agents
 from duetime.kinds.prompts.kind import KIND, REMINDERS
 from duetime.net.client import CallFailed, Http, HttpCall
 from duetime.service.checks import Check, Checks, Installation
@@ -124,39 +125,36 @@ def _model(who: str, model: str) -> Check:
 
 
 def _heartbeat(settings: Settings) -> Check:
-    from duetime.kinds.prompts.agents.heartbeat import MissingInstructions, read_standing
+    from duetime.kinds.prompts.agents.heartbeat import read_standing
 
     path = Path(settings.heartbeat.instructions).expanduser()
-    standing = read_standing(path)
-    if isinstance(standing, MissingInstructions):
-        return Check("fail", "heartbeat", clean(standing.reason))
+    try:
+        read_standing(path)
+    except InvalidInput as error:
+        return Check("fail", "heartbeat", clean(error.message))
     return Check("ok", "heartbeat", f"every {clean(settings.heartbeat.every)}, by {clean(path.resolve())}")
 
 
 def _unknown_agents(installation: Installation) -> Iterator[Check]:
     """Check the agents of prompts that may still fire, because a prompt without its agent would wait forever."""
-    settings = installation.settings
-    known = {REMINDERS, *(each["name"] for each in named_agents(settings))}
+    agents = roster_of(installation.settings).agents
     query = ScheduleQuery(kind=KIND, status="living", limit=MAX_PROMPTS, count_to=0)
     living = installation.services.scheduler.search(OPERATOR, query).items
     named = Counter((item.definition.subject, item.definition.owner) for item in living)
-    yield from _closed({each: named[each] for each in named if each[0] in known}, settings)
-    absent = Counter[str]()
-    for (name, _), number in named.items():
-        absent[name] += number
-    missing = ", ".join(f"{clean(name)} ({absent[name]})" for name in sorted(absent.keys() - known)[:5])
+    yield from _closed(named, agents)
+    absent = Counter(item.definition.subject for item in living)
+    missing = ", ".join(f"{clean(name)} ({absent[name]})" for name in sorted(absent.keys() - {REMINDERS, *agents})[:5])
     if missing:
         advice = "name them under [agents], or give the prompts another agent (`prompt edit`, the tool schedule_edit)"
         yield Check("warn", SUBJECT, f"prompts ask for agents that the settings do not name: {missing}; {advice}")
 
 
-def _closed(named: Mapping[tuple[str, str], int], settings: Settings) -> Iterator[Check]:
+def _closed(named: Mapping[tuple[str, str], int], agents: Mapping[str, NamedAgent]) -> Iterator[Check]:
     """Warn of agents that exist but are not open to the owner of a prompt."""
-    owners = owners_of_agents(settings)
     closed = [
         f"{clean(agent)} ({clean(owner)}: {number})"
         for (agent, owner), number in sorted(named.items())
-        if agent in owners and not is_open_to(owners[agent], owner)
+        if agent in agents and not is_open_to(agents[agent].owners, owner)
     ]
     if closed:
         advice = "add these owners to `owners` of the agent, or have them choose another"

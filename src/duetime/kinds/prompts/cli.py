@@ -13,7 +13,7 @@ from duetime.kinds.prompts.kind import prompt_of
 from duetime.kinds.prompts.payload import PromptPayload
 from duetime.service.errors import NOT_FOUND, refuse
 from duetime.service.operations.history import ShowRun, schedule_of, show_run
-from duetime.service.operations.take import LEASE, FinishRun, TakeRun, finish_run, take_run
+from duetime.service.operations.take import LEASE, FinishRun, TakeRun, finish_run, hold_of, take_run
 from duetime.service.presenters import author_view, instant_view
 from duetime.service.vocabulary import LIVE
 from duetime.service.when import duration
@@ -27,9 +27,9 @@ from duetime.terminal.schedules.standard import payload_options, standard_comman
 
 
 def _agents(app: Application, *_: object) -> list[tuple[str, str]]:
-    from duetime.kinds.prompts.build import named_agents
+    from duetime.kinds.prompts.build import roster_of
 
-    return [(each["name"], each["type"]) for each in named_agents(app.settings)]
+    return [(name, each.type) for name, each in roster_of(app.settings).agents.items()]
 
 
 _AGENTS = from_store(_agents)
@@ -83,7 +83,7 @@ def take(
         view = {
             "id": held.definition.public_id,
             "run_id": run.id,
-            "hold": held.hold,
+            "hold": hold_of(run),
             "prompt": text,
             "author": author_view(held.definition),
             "due": instant_view(run.due, zone),

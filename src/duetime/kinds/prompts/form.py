@@ -26,7 +26,7 @@ class PromptForm(KindForm):
     def context(self, services: Services, caller: Caller, values: Values) -> dict[str, Any]:
         kind = services.kind(PromptKind)
         agents = [each["name"] for each in kind.describe_agents(caller.owner)]
-        return {"agents": agents, "default_agent": kind.agents(caller.owner)[0], "limit_names": LIMITS}
+        return {"agents": agents, "default_agent": kind.agents(caller.owner)[0]}
 
 
 FORM = PromptForm()

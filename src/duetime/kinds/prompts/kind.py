@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from duetime.engine.clock import DAY, MINUTE, Instant
-from duetime.engine.encoding import UNSAFE
+from duetime.engine.encoding import UNSAFE, json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
 from duetime.engine.model import (
@@ -40,7 +40,7 @@ from duetime.kinds.prompts.runner import Waking
 from duetime.service.kind_spec import KindHooks, KindStatus
 from duetime.service.payload_fields import checked_payload
 from duetime.service.warnings import ScheduleWarning, declare, warning
-from duetime.settings.sections import INBOX
+from duetime.settings.sections import HEARTBEAT, INBOX
 
 if TYPE_CHECKING:
     from duetime.kinds.prompts.access import RunAccess
@@ -62,8 +62,7 @@ _WARNING = 120
 
 def payload_of(definition: Definition) -> dict[str, Any]:
     """Return the payload; it is empty if the schedule was deleted."""
-    stored = json.loads(definition.payload)
-    return stored if isinstance(stored, dict) else {}
+    return json_object(definition.payload) or {}
 
 
 def prompt_of(definition: Definition) -> str:
@@ -91,11 +90,7 @@ def may_take(caller: Caller, definition: Definition, own_agents: Collection[str]
 
 def named_agent(definition: Definition) -> str:
     """Return the agent that the input of a run names, otherwise that of its schedule."""
-    return (
-        str(payload_of(definition).get("agent", definition.subject))
-        if '"agent"' in definition.payload
-        else definition.subject
-    )
+    return str(payload_of(definition).get("agent", definition.subject))
 
 
 def is_for(agent: str, definition: Definition) -> bool:
@@ -137,37 +132,32 @@ class PromptKind(KindHooks):
     def __init__(
         self,
         waking: Waking,
-        default: str = INBOX,
+        roster: Roster,
         owners: Mapping[str, Collection[str]] = MappingProxyType({}),
         *,
         scheduler: Callable[[], Scheduler] | None = None,
         access: RunAccess | None = None,
-        heartbeat_of: str | None = None,
-        roster: Roster | None = None,
         differing: Sequence[str] = (),
     ) -> None:
-        """`owners` says who may use which agent; an agent that it does not name is open to all. `access` gives runs
-        their tokens; `heartbeat_of` is the owner whose heartbeat takes prompts from the inbox. `roster` has the names
-        and types of all agents that can be named, and `differing` the settings of this process that differ from it."""
-        self.waking, self._default, self._owners = waking, default, owners
+        """`roster` has the names and types of all agents that can be named, and `differing` the settings of this
+        process that differ from it. `owners` says who may use which agent; an agent that it does not name is open to
+        all. `access` gives runs their tokens."""
+        self.waking, self._roster, self._owners, self._differing = waking, roster, owners, differing
         self.inboxes = (*waking.inboxes, INBOX)
         """Agents whose due prompts wait until a connected agent takes them."""
         self._scheduler = scheduler
         self.access = access
-        self._heartbeat_of = heartbeat_of
-        self._roster, self._differing = roster, differing
 
     def agents(self, owner: str) -> list[str]:
         """Return the agents that an owner may use. The first is the default for prompts that name none."""
-        named = self.waking.wakers if self._roster is None else self._roster.agents.keys() - set(self.inboxes)
-        all_agents = dict.fromkeys([self._default, *sorted(named), *self.inboxes])
+        default, named = self._roster.default, self._roster.agents.keys() - set(self.inboxes)
+        all_agents = dict.fromkeys([default, *sorted(named), *self.inboxes])
         open_agents = [name for name in all_agents if self._is_there(name, owner)]
-        return open_agents if self._is_there(self._default, owner) else list(dict.fromkeys([INBOX, *open_agents]))
+        return open_agents if self._is_there(default, owner) else list(dict.fromkeys([INBOX, *open_agents]))
 
     def describe_agents(self, owner: str) -> list[dict[str, str]]:
         """Return the agents that an owner may use, by name and type only: their other settings are not shown."""
-        described = [] if self._roster is None else self._roster.described()
-        return [each for each in described if self._is_there(each["name"], owner)]
+        return [each for each in self._roster.described() if self._is_there(each["name"], owner)]
 
     def _is_there(self, agent: str, owner: str) -> bool:
         return is_open_to(self._owners.get(agent, (EVERYBODY,)), owner)
@@ -221,20 +211,19 @@ class PromptKind(KindHooks):
         if payload.get("remind"):
             message = {"title": "Reminder", "text": payload["prompt"]}
             return Completed(json.dumps(message, ensure_ascii=False))
-        if not self._is_there(agent, work.claim.definition.owner):
-            return _not_there(work, agent)
-        if agent in self.inboxes:
-            return self.waking.admit(work, agent, _limits(payload))
-        if agent not in self.waking.wakers:
-            return _not_there(work, agent)
-        return self.waking.wake(work, agent, payload["prompt"], _limits(payload))
+        if self._is_there(agent, work.claim.definition.owner):
+            if agent in self.inboxes:
+                return self.waking.admit(work, agent, _limits(payload))
+            if agent in self.waking.wakers:
+                return self.waking.wake(work, agent, payload["prompt"], _limits(payload))
+        return _not_there(work, agent)
 
     def close(self) -> None:
         for waker in self.waking.wakers.values():
             waker.agent.close()
 
     def heartbeat_takes(self, definition: Definition) -> bool:
-        return definition.owner == self._heartbeat_of and definition.subject == INBOX
+        return HEARTBEAT in self.waking.wakers and definition.owner == LOCAL and definition.subject == INBOX
 
     def create_warnings(self, definition: Definition, payload: Mapping[str, Any]) -> list[ScheduleWarning]:
         """Warn about a prompt that waits in an inbox. A caller that named the inbox explicitly need not be warned."""
@@ -253,15 +242,8 @@ class PromptKind(KindHooks):
         payload = payload_of(definition) if '"remind"' in definition.payload or '"max_' in definition.payload else {}
         if payload.get("remind"):
             return {}
-        used = self.waking.limits(definition, _limits(payload) if payload else NOTHING)
-        limits: dict[str, Any] = {"timeout_seconds": self.waking.patience(definition)}
-        if used.runs:
-            limits["max_runs_per_day"] = used.runs
-        if used.tokens:
-            limits["max_tokens_per_day"] = used.tokens
-        if used.micros:
-            limits["max_dollars_per_day"] = used.micros / MICRO
-        return limits
+        of_day = self.waking.limits(definition, _limits(payload) if payload else NOTHING)
+        return {"timeout_seconds": self.waking.patience(definition), **of_day}
 
     def status(self, owner: str) -> KindStatus:
         default = self.agents(owner)[0]
@@ -280,7 +262,7 @@ class PromptKind(KindHooks):
         return view if missing is None or owner != LOCAL else {**view, "missing": missing}
 
     def published_settings(self) -> Mapping[str, Any]:
-        return {} if self._roster is None else self._roster.published()
+        return self._roster.published()
 
     def differing_settings(self) -> list[str]:
         return list(self._differing)

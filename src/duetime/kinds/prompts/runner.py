@@ -160,11 +160,11 @@ class Waking:
         if isinstance(left, Returned):
             return left
         reply = waker.agent.wake(self._agent_request(work, name, prompt, left))
-        refund = 0 if waker.failures_count else _failed_runs(reply)
+        refund = int(not waker.failures_count and _has_failed(reply))
+        spent = reply.spent if isinstance(reply, AgentReply) else Spent()
+        self._spend(definition.owner, day, caps, spent, refund)
         if not isinstance(reply, AgentReply):
-            self._spend(definition.owner, day, caps, Spent(), refund)
             return reply
-        self._spend(definition.owner, day, caps, reply.spent, refund)
         if reply.waiting_until is not None:
             return Waiting(reply.waiting_until, run_holder(work.claim.run.id, work.claim.run.fence))
         return ending_of(reply, name)
@@ -253,9 +253,8 @@ class Waking:
         return {name: self.inboxes.get(name, NOTHING)} if waker is None else {name: waker.limit, **waker.wakes}
 
     def _caps(self, definition: Definition, name: str, limit: Used) -> list[Cap]:
-        limits, task = self._agent_limits(name), definition.id
-        if BUDGET_OF in definition.payload:
-            task = (json_object(definition.payload) or {}).get(BUDGET_OF, task)
+        limits = self._agent_limits(name)
+        task = (json_object(definition.payload) or {}).get(BUDGET_OF, definition.id)
         return [
             Cap(_ALL, "all prompts of one owner", Used(runs=self._runs_per_day)),
             *(Cap(f"agent:{each}", f"the agent {each}", most) for each, most in limits.items()),
@@ -284,13 +283,14 @@ class Waking:
             ],
         }
 
-    def limits(self, definition: Definition, limit: Used) -> Used:
-        """Return the tightest limits of a day for a prompt; 0 means none."""
+    def limits(self, definition: Definition, limit: Used) -> dict[str, Any]:
+        """Return the tightest limits of a day for a prompt, by the names under which they are set."""
         return self._tightest(definition.subject, limit)
 
-    def _tightest_of(self, name: str, limit: Used) -> Used:
+    def _tightest_of(self, name: str, limit: Used) -> dict[str, Any]:
         limits = [Used(runs=self._runs_per_day), *self._agent_limits(name).values(), limit]
-        return Used(*(min(filter(None, numbers), default=0) for numbers in zip(*limits, strict=True)))
+        tightest = Used(*(min(filter(None, numbers), default=0) for numbers in zip(*limits, strict=True)))
+        return {f"max_{amount}_per_day": most for amount, most in _set_amounts(tightest).items()}
 
     def patience(self, definition: Definition, name: str | None = None) -> float:
         """Return how many seconds whoever does the prompt has for it: those of the agent of this name, or of the
@@ -310,10 +310,8 @@ class Waking:
         return instant_of(datetime.combine(date, time(), zone))
 
 
-def _failed_runs(reply: AgentReply | Outcome) -> int:
-    """Return 1 if the answer is a failure, else 0."""
-    failed = bool(reply.error or reply.denied) if isinstance(reply, AgentReply) else isinstance(reply, Failed | Retry)
-    return int(failed)
+def _has_failed(reply: AgentReply | Outcome) -> bool:
+    return bool(reply.error or reply.denied) if isinstance(reply, AgentReply) else isinstance(reply, Failed | Retry)
 
 
 def zone_of(definition: Definition, otherwise: str) -> str:

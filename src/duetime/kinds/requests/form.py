@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from duetime.dashboard.kind_forms import KindForm, Values, json_of, restored
-from duetime.service.masking import refuse_other_places
+from duetime.dashboard.kind_forms import KindForm, Values, json_of
+from duetime.service.masking import refuse_other_places, unmasked_payload
 
 _HELD_BACK: Final = ("headers", "about")
 """Parts that are never shown. Unless new values are given they are kept, and then the destination may not change."""
@@ -38,7 +38,7 @@ class RequestForm(KindForm):
     def payload(self, kind: str, values: Values, stored: Mapping[str, Any]) -> dict[str, Any]:
         payload = json_of(values, "payload", dict)
         held = {name: stored[name] for name in _HELD_BACK if name in stored and name not in payload}
-        changed = restored(kind, payload, stored) | held
+        changed: dict[str, Any] = unmasked_payload(kind, payload, dict(stored)) | held
         if any(held.values()):
             refuse_other_places(kind, changed, stored, depth=0)
         return changed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -66,7 +65,7 @@ def _formula(name: str, value: Any) -> str:
 def _is_base64(value: Any) -> bool:
     try:
         base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError, TypeError):
+    except (ValueError, TypeError):
         return False
     return isinstance(value, str)
 

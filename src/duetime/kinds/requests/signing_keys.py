@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import threading
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache
 
 from duetime.engine.clock import Clock, SystemClock
 from duetime.engine.errors import DuetimeError, StoreUnavailable
@@ -33,7 +33,7 @@ class SigningKeys:
     def __init__(self, secret: Callable[[], bytes], store: Revocations, clock: Clock) -> None:
         """`secret` is called only for the first key, because most commands need none and the call creates a missing
         secret."""
-        self._make_secret, self._store, self._clock = secret, store, clock
+        self._secret, self._store, self._clock = cache(secret), store, clock
         self._monotonic = SystemClock().monotonic
         self._lock = threading.Lock()
         self._known: dict[str, tuple[float, int]] = {}
@@ -78,9 +78,5 @@ class SigningKeys:
 
     def _key(self, owner: str, generation: int) -> str:
         message = f"sign requests\0{generation}\0{owner}".encode()
-        digest = hmac.new(self._secret, message, hashlib.sha256).digest()
+        digest = hmac.new(self._secret(), message, hashlib.sha256).digest()
         return f"sig_{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
-
-    @cached_property
-    def _secret(self) -> bytes:
-        return self._make_secret()

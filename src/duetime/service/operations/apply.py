@@ -260,11 +260,9 @@ class _FilePlanner:
         except InvalidInput:
             if not is_same:  # otherwise, its time has passed since it was written
                 raise
-        payload = changes.payload
-        parts = {"name": changes.name, "trigger": changes.trigger_type, "policy": changes.policy, "payload": payload}
-        texts = {
-            each: getattr(target, each) for each, part in [*parts.items(), ("subject", payload)] if part is not None
-        }
+        parts = {"name": changes.name, "trigger": changes.trigger_type, "policy": changes.policy}
+        parts |= {"payload": changes.payload, "subject": changes.payload}
+        texts = {each: getattr(target, each) for each, part in parts.items() if part is not None}
         if not texts:
             self.unchanged += 1
             return
@@ -276,7 +274,7 @@ class _FilePlanner:
         patch = Edit(version=stored.version, amid_runs=amid_runs, fingerprint=target.fingerprint, **texts)
         differences = list(_differences(stored, stored._replace(**texts)))
         change = _change("change", path, target)._replace(id=stored.public_id, differences=differences)
-        self.steps.append(FileStep(change, None, schedule, patch._replace(rewrites=payload is not None)))
+        self.steps.append(FileStep(change, None, schedule, patch._replace(rewrites="payload" in texts)))
 
 
 def _has_begun(schedule: Schedule) -> bool:

@@ -14,13 +14,14 @@ from duetime.engine.policy.incidents import NO_INCIDENT, IncidentRow, headline, 
 from duetime.engine.policy.options import checked_tag
 from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse_many
+from duetime.service.masking import masked
 from duetime.service.operations import dead_letters, overview
 from duetime.service.operations.dead_letters import ChangeDeadLetters, ListDeadLetters, change_dead, ended_at
 from duetime.service.operations.declaration import Answer, Field, Limit, OperationRequest, Tagged
 from duetime.service.operations.history import ShowRun, show_run
 from duetime.service.operations.inbox import MARKS, REOPENING, Mark, MarkMessages, is_message, mark_messages
 from duetime.service.operations.overview import RunOfSchedule, Some
-from duetime.service.presenters import View, incident_shape
+from duetime.service.presenters import View, actor_view, instant_view
 from duetime.service.services import Call
 
 MAX_MARKED: Final = 100
@@ -94,9 +95,31 @@ def attention(call: Call, request: ListAttention) -> Answer[AttentionRows]:
 
 
 def problem_view(call: Call, row: IncidentRow) -> View:
-    shape, trouble = incident_shape(row, call.zone), trouble_to_tell(row, call.scheduler.store.messenger)
-    step = _NEXT_STEPS.get(trouble, _UNKNOWN) if row.run or trouble != Trouble.UNTAKEN else _NEEDS_LABEL
-    return {**shape, "headline": headline(trouble, shape["name"]), "next_step": step}
+    """Return an incident for programs, or a run that needs attention without one."""
+    trouble, name = trouble_to_tell(row, call.scheduler.store.messenger), masked(row.name)
+    first, number = row.first, row.number
+    if row.trouble == Trouble.MISSED:  # noticed later, and all times of a range at once
+        first, number = min(first, row.run_due or first), max(number, abs(row.occurrences or 1))
+    return {
+        "key": f"incident-{row.id}" if row.id else f"run-{row.run}" if row.run else None,
+        "id": row.public_id or None,
+        "short_id": f"{row.kind[:1]}{row.schedule}",
+        "name": name,
+        "owner": row.owner,
+        "kind": row.kind,
+        "tags": masked(row.tags),
+        "trouble": row.trouble,
+        "text": masked(row.text),
+        "run_id": row.run,
+        "run_status": row.run_status,
+        "since": instant_view(first, call.zone),
+        "last": instant_view(row.last, call.zone),
+        "count": number,
+        "status": "open" if row.resolved is None else "resolved",
+        "resolved_by": actor_view(row.actor),
+        "headline": headline(trouble, name),
+        "next_step": _NEXT_STEPS.get(trouble, _UNKNOWN) if row.run or trouble != Trouble.UNTAKEN else _NEEDS_LABEL,
+    }
 
 
 def _runs(call: Call) -> tuple[list[RunOfSchedule], set[str]]:

@@ -129,15 +129,13 @@ def change(call: Call, request: ChangeRequest) -> Answer[Changed]:
     forever = isinstance(request, Delete) and request.forever
     effect = Effect(request.action, read_time(call, until, "until"), note, forever=forever)
     changed = carry_out(call, request.schedule, effect, request.kind)
-    changed = changed._replace(**describe_end(call, changed.schedule, request.action))
-    if not is_stored(changed.schedule.definition):  # its limits and pauses are those of the service that keeps it
-        return Answer(changed)
-    if request.action in ("resume", "restore"):
-        changed = changed._replace(limits=call.services.limits(changed.schedule))
-    elif request.action == "pause":
-        ends = changed.schedule.definition.resume_at
-        changed = changed._replace(falls_into_pause=falls_into_pause(changed.schedule, ends, call.zone))
-    return Answer(changed)
+    schedule, facts = changed.schedule, describe_end(call, changed.schedule, request.action)
+    if is_stored(schedule.definition):  # otherwise, limits and pauses are those of the service that keeps it
+        if request.action in ("resume", "restore"):
+            facts["limits"] = call.services.limits(schedule)
+        elif request.action == "pause":
+            facts["falls_into_pause"] = falls_into_pause(schedule, schedule.definition.resume_at, call.zone)
+    return Answer(changed._replace(**facts))
 
 
 def followers(call: Call, schedule: Schedule, limit: int) -> list[Schedule]:
@@ -166,7 +164,7 @@ def carry_out(call: Call, reference: ScheduleReference, effect: Effect, kind: st
     if effect.action == "restore":
         return _change_here(call, find_restorable(call, reference, kind), effect)
     try:
-        schedule = find_schedule(call.scheduler, call.caller, reference, kind, deleted=effect.forever)
+        schedule = find_schedule(call, reference, kind, deleted=effect.forever)
     except (NotFound, Conflict) as error:
         if error.code not in (NotFound.code, KEPT_ELSEWHERE):
             raise
@@ -238,10 +236,17 @@ def restorable(
         fits = fits and (tagged is None or tagged in tags_of(definition.policy))
         if fits and name in (None, definition.name) and call.sees(definition):
             yield each
+    for each in select(call, "cancelled", kind, subject, name, tagged):  # which finds a name whatever its case
+        if name in (None, each.definition.name) and call.serves(each.definition.kind):
+            yield each
+
+
+def select(
+    call: Call, status: str, kind: str | None, subject: str | None, name: str | None, tagged: str | None
+) -> Iterator[Schedule]:
+    """Yield the caller's own schedules with a status that match every filter."""
     query = ScheduleQuery(
-        owner=owner, kind=kind, subject=subject, name=name, tagged=tagged, status="cancelled", limit=500, count_to=0
+        call.caller.owner, kind, status=status, subject=subject, name=name, tagged=tagged, limit=500, count_to=0
     )
     for page in pages_of(call.scheduler.search, call.caller, query):
-        for each in page.items:  # which a search finds whatever the case of their names
-            if name in (None, each.definition.name) and call.serves(each.definition.kind):
-                yield each
+        yield from page.items

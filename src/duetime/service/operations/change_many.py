@@ -14,7 +14,6 @@ from duetime.engine.policy.decision import not_possible
 from duetime.engine.policy.restore import next_if_restored
 from duetime.engine.rule_edits import stays_moved
 from duetime.engine.scopes import DELETE, WRITE
-from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import build_trigger, trigger_to_json
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.engine.value_class import dataclass
@@ -31,6 +30,7 @@ from duetime.service.operations.change import (
     describe_end,
     find_restorable,
     restorable,
+    select,
 )
 from duetime.service.operations.declaration import Answer, Field, OperationRequest, Tagged, check_choice, read_time_of
 from duetime.service.operations.edit import EditSchedule, edit
@@ -38,7 +38,7 @@ from duetime.service.operations.schedules import STATUSES
 from duetime.service.operations.shift import shifted_trigger
 from duetime.service.pauses import falls_into_pause
 from duetime.service.presenters import brief_view, instant_view
-from duetime.service.services import Call, pages_of
+from duetime.service.services import Call
 from duetime.service.when import duration
 
 CHANGES: Final = {**ACTIONS, "shift": "shifted"}
@@ -315,36 +315,19 @@ def kept_outside(call: Call, kind: str | None = None) -> list[Schedule]:
     return [schedule for outside in services for schedule in outside.schedules(call.caller)]
 
 
-def _candidates(call: Call, request: ChangeMany) -> Iterator[Schedule]:
-    """Yield the schedules of the caller with the status that was chosen or, if none was, that the action is for."""
-    if request.action == "restore":
-        yield from restorable(call, request.kind, request.topic, request.label, request.tagged)
-        return
-    status = "over" if request.status == "finished" else check_choice("status", request.status, STATUSES) or "living"
-    query = ScheduleQuery(
-        owner=call.caller.owner,
-        kind=request.kind,
-        subject=request.topic,
-        name=request.label,
-        tagged=request.tagged,
-        status=status,
-        limit=500,
-        count_to=0,
-    )
-    for page in pages_of(call.scheduler.search, call.caller, query):
-        yield from page.items
-
-
 def _matching(call: Call, request: ChangeMany) -> Iterator[Schedule]:
-    """Yield the schedules that a filter matches."""
-    states = _MATCHING.get(request.action)
+    """Yield the schedules that a filter matches: those with the status that was chosen or, if none was, that the
+    action is for."""
+    states, filters = _MATCHING.get(request.action), (request.kind, request.topic, request.label, request.tagged)
     idle = None if request.older_than is None else Instant(call.now - duration(request.older_than, "older_than"))
-    for each in _candidates(call, request):
+    status = "over" if request.status == "finished" else check_choice("status", request.status, STATUSES) or "living"
+    is_restore = request.action == "restore"
+    for each in restorable(call, *filters) if is_restore else select(call, status, *filters):
         definition, progress = each
         fits = call.serves(definition.kind) and (states is None or progress.state in states)
         if fits and (idle is None or max(definition.updated, progress.last_run or 0) <= idle):
             yield each
-    if request.action == "restore" or (request.status, request.tagged, idle) != (None,) * 3:
+    if is_restore or (request.status, request.tagged, idle) != (None,) * 3:
         return
     for each in kept_outside(call, request.kind):
         definition, fits = each.definition, states is None or each.progress.state in states

@@ -207,7 +207,8 @@ def _update(call: Call, new: NewSchedule) -> Answer[CreatedSchedule] | None:
         return None
     except Conflict as error:
         if error.code != Conflict.code:
-            raise
+            text = f"{stored.public_id} has this key and stays as it is: {error.message}"
+            raise Conflict(text, code=error.code, details=error.details) from None
         return None
     created = CreatedSchedule(edited, False, services.limits(edited))
     return Answer(created, services.create_warnings(edited, new.payload))

@@ -4,7 +4,7 @@ together."""
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -106,21 +106,11 @@ class Dealt(NamedTuple):
 
     done: list[RunId]
     refused: list[tuple[RunId, Refused]]
-    kinds: set[str]
-    """Of those that were changed."""
 
     def reasons(self) -> list[str]:
         """Return one line for each reason why some were refused, with their number."""
         counted = Counter(_reason(refusal) for _, refusal in self.refused)
         return [f"{plural(number, 'run')}: {reason}" for reason, number in counted.most_common()]
-
-    def add(self, runs: Sequence[Run], results: Sequence[Run | Refused]) -> None:
-        for run, result in zip(runs, results, strict=True):
-            if isinstance(result, Refused):
-                self.refused.append((run.id, result))
-            else:
-                self.done.append(run.id)
-                self.kinds.add(run.kind)
 
 
 def ended_at(run: Run) -> Instant:
@@ -168,13 +158,10 @@ def find_dead(call: Call, request: ListDeadLetters) -> list[Run]:
 def group(runs: Sequence[Run]) -> list[DeadLetterGroup]:
     """Group by schedule and error, so that one cause is one entry however often it occurred. The latest group comes
     first."""
-    groups: dict[tuple[ScheduleId, str], DeadLetterGroup] = {}
+    groups = defaultdict[tuple[ScheduleId, str], list[Run]](list)
     for run in runs:
-        same = run.schedule, _without_numbers(run.error or run.status)
-        if same not in groups:
-            groups[same] = DeadLetterGroup([])
-        groups[same].runs.append(run)
-    return list(groups.values())
+        groups[run.schedule, _without_numbers(run.error or run.status)].append(run)
+    return [DeadLetterGroup(same) for same in groups.values()]
 
 
 def _key(run: Run) -> str:
@@ -214,12 +201,18 @@ def deal(
 ) -> Answer[Dealt]:
     """Change the runs, a batch at a time; of recurring schedules in a plan, only the newest. Notes say why some were
     refused, and warnings why what is retried might not begin."""
-    dealt, newest = Dealt([], [], set()), {each.newest.schedule: each.newest.id for each in planned if each.recurs}
+    newest = {each.newest.schedule: each.newest.id for each in planned if each.recurs}
+    dealt, changed_kinds = Dealt([], []), set[str]()
     for runs, part in batches:
         chosen = [run for run in runs if newest.get(run.schedule, run.id) == run.id]
-        dealt.add(ordered(chosen), change(call.caller, chosen))
+        for run, result in zip(ordered(chosen), change(call.caller, chosen), strict=True):
+            if isinstance(result, Refused):
+                dealt.refused.append((run.id, result))
+            else:
+                dealt.done.append(run.id)
+                changed_kinds.add(run.kind)
         report(part)
-    kinds = sorted(dealt.kinds) if action == "retry" else ()
+    kinds = sorted(changed_kinds) if action == "retry" else ()
     warnings = dict.fromkeys(each for kind in kinds for each in call.services.worker_warnings(kind))
     return Answer(dealt, list(warnings), dealt.reasons())
 
@@ -290,8 +283,7 @@ def _reason(refusal: Refused) -> str:
     return f"the schedule was {state}" if state in OVER else refusal.message
 
 
-def count_dead(call: Call, kind: str | None = None) -> Count:
+def count_dead(call: Call) -> Count:
     """Count the runs that failed or were lost and that nobody has retried or dismissed."""
-    query = RunQuery(kind=kind, status="dead", limit=1, count_to=COUNTED)
-    page = call.scheduler.runs(call.caller, query)
+    page = call.scheduler.runs(call.caller, RunQuery(status="dead", limit=1, count_to=COUNTED))
     return Count(page.total, page.total_exact)

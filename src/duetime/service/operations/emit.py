@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from operator import attrgetter
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 
 from duetime.engine.encoding import encode_whole
 from duetime.engine.errors import DuetimeError
@@ -31,7 +31,6 @@ from duetime.service.warnings import declare, warning
 
 _MAX_RUNS = 10
 declare(no_listener='No schedule listens to {event} yet; create one with when "on {event}".')
-R = TypeVar("R")
 _MAX_ROWS = 20
 _MAX_RUNS_WAITED_FOR = 1_000
 is_over = attrgetter("value.ended")
@@ -48,11 +47,11 @@ class EmitEvent(OperationRequest):
     wait_seconds: Annotated[float, Field("Wait until its runs end; default 0.", minimum=0, maximum=MOST_SECONDS)] = 0
 
 
-class EventEffect(NamedTuple, Generic[R]):
+class EventEffect(NamedTuple):
     event_id: int
     duplicate: bool
     """Whether an event with its key was sent before, which has this number."""
-    runs: Sequence[R] = ()
+    runs: Sequence[Run] = ()
     """At most 20 of the runs that it caused, those that failed first, if the sender waited for them."""
     ended: bool = False
     """Whether all of them have ended, and none is still to come."""
@@ -60,11 +59,11 @@ class EventEffect(NamedTuple, Generic[R]):
     """Why not."""
 
 
-def emit(call: Call, request: EmitEvent) -> Answer[EventEffect[Run]]:
+def emit(call: Call, request: EmitEvent) -> Answer[EventEffect]:
     """Store an event. From then on, it is not lost: workers start a run of every schedule that listens to it. Notes say
     which these are. Interfaces wait for the runs with `look_at_runs`."""
     sent = call.scheduler.emit(call.caller, request.event, request.data, request.idempotency_key)
-    effect = EventEffect[Run](*sent)
+    effect = EventEffect(*sent)
     with suppress(DuetimeError):  # it is stored, whether or not the store can be reached at this moment
         listeners = call.scheduler.store.listeners_of(call.caller.owner, request.event, _MAX_ROWS)
         if not listeners:
@@ -88,7 +87,7 @@ def _name_starts(call: Call, listeners: Sequence[Schedule], data: Any) -> str:
     return f"It starts: {', '.join(names)}."
 
 
-def look_at_runs(call: Call, sent: Answer[EventEffect[Run]]) -> Answer[EventEffect[Run]]:
+def look_at_runs(call: Call, sent: Answer[EventEffect]) -> Answer[EventEffect]:
     """Return an event with the runs that it has caused until now."""
     with suppress(DuetimeError):
         event = call.scheduler.store.event(sent.value.event_id)
@@ -100,10 +99,8 @@ def look_at_runs(call: Call, sent: Answer[EventEffect[Run]]) -> Answer[EventEffe
             reason = f"it started more than {_MAX_RUNS_WAITED_FOR:,} runs, which are too many to wait for"
         else:
             reason = next(filter(None, (waited_for(call, run)["reason"] for run in runs)), None)
-        seen = sorted(filter(call.sees, runs), key=lambda run: run.status not in (RunStatus.FAILED, RunStatus.LOST))[
-            :_MAX_ROWS
-        ]
-        return sent._replace(value=sent.value._replace(runs=seen, ended=reason is None, reason=reason))
+        seen = sorted(filter(call.sees, runs), key=lambda run: run.status not in (RunStatus.FAILED, RunStatus.LOST))
+        return sent._replace(value=sent.value._replace(runs=seen[:_MAX_ROWS], ended=reason is None, reason=reason))
     return sent
 
 

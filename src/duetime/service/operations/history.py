@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
-from duetime.engine.clock import SECOND, Instant
+from duetime.engine.clock import NEVER, SECOND, Instant
 from duetime.engine.kind import Caller
 from duetime.engine.model import (
     LIVE,
@@ -293,7 +293,7 @@ def run_views(call: Call, runs: Sequence[Run], *, brief: bool = False) -> list[V
     """Return runs for programs. One query maps the schedules' internal numbers to the public ids that users know, and
     another one finds which of them were deleted."""
     store, schedules = call.scheduler.store, [run.schedule for run in runs]
-    ids, present = store.public_ids(schedules), store.undeleted(schedules)
+    ids, present = store.public_ids(schedules), store.public_ids(schedules, deleted=False)
     return [
         run_shape(run, ids, call.zone, brief=brief) | {"schedule_deleted": run.schedule not in present} for run in runs
     ]
@@ -319,7 +319,7 @@ def _outcome(call: Call, run: Run, ids: Mapping[ScheduleId, str], longest: int) 
         "due": instant_view(run.due, call.zone),
         "duration_seconds": view["duration_seconds"],
         "attempts": run.attempt,
-        "earlier_attempts": [attempt_view(each, call.zone) for each in call.scheduler.earlier_attempts(run)],
+        "earlier_attempts": [attempt_view(each, call.zone) for each in earlier_attempts(call, run)],
         "result": shortened(_text_of(view["result"]), longest),
         "error": shortened(view["error"], longest),
         "report": view["report"] if run.status in LIVE else None,
@@ -384,12 +384,15 @@ def run_details(call: Call, run: Run) -> View:
     operator sees its worker."""
     scheduler, caller, zone = call.scheduler, call.caller, call.zone
     sees_code = may_see_code(caller)
+    has_traceback = sees_code and run.status in (RunStatus.FAILED, RunStatus.CANCELLED)  # each attempt has its own
     [shape] = run_views(call, [run])
-    attempts, own = scheduler.attempts(caller, run.id), scheduler.own_input(run)
+    attempts, own = scheduler.store.attempts(run.id), scheduler.own_input(run)
+    late = lateness(run, attempts)
     schedule = scheduler.schedule_of(caller, run)
     previous, following = scheduler.store.neighbours(run)
+    workers = scheduler.store.workers() if caller.operator else ()
     return shape | {
-        "traceback": masked(scheduler.traceback(run)) if sees_code else None,
+        "traceback": masked(scheduler.store.traceback(run.id)) if has_traceback else None,
         "attempts": [
             attempt_view(each, zone) | {"traceback": masked(each.traceback) if sees_code else None} for each in attempts
         ],
@@ -398,11 +401,11 @@ def run_details(call: Call, run: Run) -> View:
         "started_by": actor_view(own.actor),
         "gate": gate_views(call, [run]).get(run.id),
         "stop_request": stop_requests_of(call, [run]).get(run.id),
-        "payload_changed": _changed_since(schedule, run),
-        "late_seconds": late_seconds(run, attempts),
+        "payload_changed": schedule is not None and schedule.definition.written > (run.started or NEVER),
+        "late_seconds": None if late is None else round(late / SECOND, 3),
         "next_attempt": moment_view(next_attempt(call, run), zone),
         "usual_seconds": usual_seconds(call, run),
-        "worker": _worker_name(call, run) if caller.operator else None,
+        "worker": next((each.name for each in workers if each.id == run.worker), None),
         "previous_run": previous,
         "following_run": following,
     }
@@ -437,24 +440,17 @@ def payload_shown(definition: Definition) -> Any:
     return masked_payload(definition.kind, json.loads(definition.payload))
 
 
-def _changed_since(schedule: Schedule | None, run: Run) -> bool:
-    """Return whether the schedule was edited after the run began, so that its input may be different now."""
-    if schedule is None or run.started is None:
-        return False
-    return schedule.definition.written > run.started
-
-
-def late_seconds(run: Run, attempts: list[Attempt]) -> float | None:
-    """Return how long after its due time the first attempt began; None for a run that was started manually."""
+def lateness(run: Run, attempts: list[Attempt]) -> int | None:
+    """Return how many microseconds after its due time the first attempt began; None for a run that was started
+    manually."""
     started = first_start(run, attempts)
-    if started is None or run.cause != Cause.TRIGGER:
-        return None
-    return round(max(0, started - run.due) / SECOND, 3)
+    return None if started is None or run.cause != Cause.TRIGGER else max(0, started - run.due)
 
 
 def earlier_attempts(call: Call, run: Run) -> list[Attempt]:
     """Return the attempts besides the latest one, which a run's own row describes once it has started."""
-    return call.scheduler.earlier_attempts(run)
+    waits = run.attempt > 0 and run.status in (RunStatus.PENDING, RunStatus.QUEUED)
+    return call.scheduler.store.attempts(run.id) if waits or run.attempt > 1 or run.deaths else []
 
 
 def schedule_of(call: Call, run: Run) -> Schedule | None:
@@ -465,8 +461,3 @@ def schedule_of(call: Call, run: Run) -> Schedule | None:
 def next_attempt(call: Call, run: Run) -> Instant | None:
     """Return the earliest time at which a waiting run, including one that failed before, starts."""
     return call.scheduler.store.starts_at(run) if run.status == RunStatus.PENDING else None
-
-
-def _worker_name(call: Call, run: Run) -> str | None:
-    """Return the name of the worker that has the run or had it last, as long as that worker is registered."""
-    return next((each.name for each in call.scheduler.workers() if each.id == run.worker), None)

@@ -79,8 +79,6 @@ class HandOver(OperationRequest):
 def inbox(call: Call, request: ListInbox) -> Answer[Page[Run]]:
     """Return messages; none if no kind delivers messages here."""
     messages = _messages(call, request.show)
-    if messages is None:
-        return Answer(Page([], None, 0))
     own = {name: getattr(messages, name) for name in (("kind", "owner") if request.show == "unread" else ("kind",))}
     query = replace(messages, **request.query(call) | own)
     if request.topic is not None:
@@ -89,13 +87,11 @@ def inbox(call: Call, request: ListInbox) -> Answer[Page[Run]]:
     return Answer(call.scheduler.runs(call.caller, query))
 
 
-def _messages(call: Call, show: Show) -> RunQuery | None:
-    """Return the query for messages; None if no kind delivers messages here."""
+def _messages(call: Call, show: Show) -> RunQuery:
+    """Return the query for messages, which finds nothing if no kind delivers messages here."""
     _check_word("show", show, Show)
     messenger = call.scheduler.store.messenger
-    if messenger is None:
-        return None
-    query = RunQuery(kind=messenger.kind, status=RunStatus.COMPLETED)
+    query = RunQuery(ids=()) if messenger is None else RunQuery(kind=messenger.kind, status=RunStatus.COMPLETED)
     if show == "unread":
         return replace(query, owner=call.caller.owner, mark_below=READ, above=_long_ago(call))
     return replace(query, mark_from=DISMISSED) if show == "dismissed" else replace(query, mark_below=DISMISSED)
@@ -122,10 +118,8 @@ def message_views(call: Call, runs: Sequence[Run]) -> list[View]:
 
 def unread_count(call: Call) -> int:
     """Return the number of the caller's unread messages, at most one more than COUNTED."""
-    query = _messages(call, "unread")
-    if query is None:
-        return 0
-    return call.scheduler.runs(call.caller, replace(query, limit=1, count_to=COUNTED)).total
+    query = replace(_messages(call, "unread"), limit=1, count_to=COUNTED)
+    return call.scheduler.runs(call.caller, query).total
 
 
 def waiting_count(call: Call) -> int:
@@ -171,10 +165,8 @@ def _check_word(field: str, word: str, words: object, usual: Sequence[str] = ())
 
 
 def _mark_all_read(call: Call) -> int:
-    query, number = _messages(call, "unread"), 0
-    if query is None:
-        return 0
-    for page in pages_of(call.scheduler.runs, call.caller, replace(query, limit=_PAGE, count_to=0)):
+    query, number = replace(_messages(call, "unread"), limit=_PAGE, count_to=0), 0
+    for page in pages_of(call.scheduler.runs, call.caller, query):
         results = call.scheduler.mark_all(call.caller, page.items, READ)
         number += sum(not isinstance(result, Refused) for result in results)
     return number

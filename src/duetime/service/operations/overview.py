@@ -3,9 +3,9 @@ figures of schedules. Each makes few and bounded queries."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from duetime.engine.clock import DAY, MINUTE, Instant
 from duetime.engine.model import READ, Run, RunId, RunStatus, Schedule, ScheduleId, ScheduleState
@@ -18,6 +18,10 @@ from duetime.service.operations.declaration import Answer
 from duetime.service.operations.schedules import ListSchedules, list_schedules, pages_of_schedules
 from duetime.service.operations.upcoming import coming
 from duetime.service.services import Call
+
+if TYPE_CHECKING:
+    from duetime.service.density import Density
+    from duetime.service.window import Window
 
 T = TypeVar("T")
 RunOfSchedule: TypeAlias = tuple[Run, Schedule | None]
@@ -140,10 +144,8 @@ class Occurrences:
     """The schedules that fire in a window, and the runs that were due in it. Beyond the limits, only the schedules that
     fire first and the latest runs are included."""
 
-    start: Instant
-    end: Instant
-    past_only: bool = False
-    """Leave out what fires between now and the end of the window."""
+    window: Window
+    now: Instant
     owner: str | None = None
     kind: str | None = None
     text: str | None = None
@@ -155,50 +157,53 @@ class Occurrences:
     longer than reading the first few and dropping those beyond the window."""
 
 
-class OccurrencesFound(NamedTuple):
-    coming: list[Schedule]
-    more_coming: bool
+class WindowDensity(NamedTuple):
+    """The occurrences in a window, and what was left out."""
+
+    density: Density
+    more_schedules: bool
     """Whether further schedules fire in the window."""
-    runs: list[Run]
-    public_ids: Mapping[ScheduleId, str]
-    """The ids of the schedules of the runs."""
-    runs_from: Instant | None
+    past_from: Instant | None
     """Where the runs begin, if there are too many."""
 
 
-def occurrences(call: Call, request: Occurrences) -> Answer[OccurrencesFound]:
-    now, schedules = call.now, list[Schedule]()
-    if not request.past_only:
-        until, limit = request.end if request.all_until else None, request.max_schedules + 1
+def occurrences(call: Call, request: Occurrences) -> Answer[WindowDensity]:
+    from duetime.service.density import Density  # other reads start without it
+
+    window, schedules, density = request.window, list[Schedule](), Density(request.window)
+    if not window.ends_with(request.now):
+        until, limit = window.end if request.all_until else None, request.max_schedules + 1
         schedules = coming(call, limit, until, owner=request.owner, kind=request.kind, text=request.text)
-    more = len(schedules) > request.max_schedules and (schedules[-1].progress.next or 0) < request.end
-    runs, runs_from = _past(call, request, now) if request.start < now else ([], None)
-    ids = call.scheduler.store.public_ids([run.schedule for run in runs]) if runs else {}
-    return Answer(OccurrencesFound(schedules[: request.max_schedules], more, runs, ids, runs_from))
+    more = len(schedules) > request.max_schedules and (schedules[-1].progress.next or 0) < window.end
+    runs, past_from = _past(call, request) if window.start < request.now else ([], None)
+    density.add_coming(schedules[: request.max_schedules], request.now)
+    density.add_past(runs, call.scheduler.store.public_ids([run.schedule for run in runs]))
+    return Answer(WindowDensity(density, more, past_from))
 
 
-def _past(call: Call, request: Occurrences, now: Instant) -> tuple[list[Run], Instant | None]:
+def _past(call: Call, request: Occurrences) -> tuple[list[Run], Instant | None]:
     """Return the latest runs back to the start of the window. If there are too many, also return where they start.
 
     Runs are read in the order of their creation, which is nearly that of their due instants. A range of skipped or
     missed occurrences may have been created long before its last occurrence, so ranges are read separately.
     """
+    start, end = request.window.start, request.window.end
     query = RunQuery(owner=request.owner, kind=request.kind, limit=min(request.max_runs, _PAGE), count_to=0)
-    if request.end < now:
-        query = replace(query, below=call.scheduler.store.first_run_due(request.end))
-    of_ranges = replace(query, below=None, overlapping=(request.start, request.end), limit=_PAGE)
+    if end < request.now:
+        query = replace(query, below=call.scheduler.store.first_run_due(end))
+    of_ranges = replace(query, below=None, overlapping=(start, end), limit=_PAGE)
     ranges = call.scheduler.runs(call.caller, of_ranges).items
     runs: list[Run] = []
     past_from: Instant | None = None
     while past_from is None:
         page = call.scheduler.runs(call.caller, query)
         runs += page.items
-        if page.cursor is None or page.items[-1].due < request.start:
+        if page.cursor is None or page.items[-1].due < start:
             break
         past_from = runs[-1].due if len(runs) >= request.max_runs else None
         query = replace(query, cursor=page.cursor)
     whole = {run.id: run for run in (*runs, *ranges)}.values()
-    inside = [run for run in whole if run.due < request.end and (run.last or run.due) >= request.start]
+    inside = [run for run in whole if run.due < end and (run.last or run.due) >= start]
     text = None if request.text is None else request.text.lower()
     return [run for run in inside if text is None or text in run.name.lower()], past_from
 
@@ -206,19 +211,13 @@ def _past(call: Call, request: Occurrences, now: Instant) -> tuple[list[Run], In
 # Figures of schedules.
 
 
-class ScheduleFigures(NamedTuple):
-    """The runs of one schedule, counted by day, and the latest of them with their times."""
-
-    counts: Sequence[PeriodCount]
-    timings: Sequence[Timing]
-
-
 def schedule_figures(
     call: Call, schedule: Schedule, bounds: Sequence[Instant], each: int, latest: int
-) -> Answer[ScheduleFigures]:
-    """Return the figures of a schedule, with at most `each` rows of every period."""
+) -> Answer[tuple[Sequence[PeriodCount], Sequence[Timing]]]:
+    """Return the runs of one schedule, counted by period with at most `each` rows of every one, and the latest of them
+    with their times."""
     store, number = call.scheduler.store, schedule.definition.id
-    return Answer(ScheduleFigures(store.period_counts(number, bounds, each), store.timings(number, latest)))
+    return Answer((store.period_counts(number, bounds, each), store.timings(number, latest)))
 
 
 def latest_traces(call: Call, schedules: Sequence[Schedule], number: int) -> dict[ScheduleId, list[Trace]]:

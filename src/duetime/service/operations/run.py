@@ -9,12 +9,13 @@ from typing import Annotated, Any, Final, NamedTuple
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError, Refused
-from duetime.engine.model import LIVE, Cause, Definition, Run, RunId, RunStatus, Schedule, ScheduleState
+from duetime.engine.model import LIVE, Cause, Run, RunId, RunStatus, Schedule, ScheduleState
 from duetime.engine.policy.options import is_gated, policy_for_ending
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.scopes import DELETE
 from duetime.engine.store import RunQuery
 from duetime.engine.value_class import dataclass
+from duetime.service import MOST_SECONDS
 from duetime.service.errors import refuse
 from duetime.service.lookup import find
 from duetime.service.masking import masked, masked_payload, unmasked_payload
@@ -42,6 +43,12 @@ class RunNow(OperationRequest):
     schedule: Annotated[ScheduleReference, Field("Its id or name.")]
     fields: InputFields = None
     force: Annotated[bool, Field("Without a check of its condition `only_if`.", brief="Whatever only_if says.")] = False
+    wait_seconds: Annotated[
+        float,
+        Field(
+            "How long to wait for the run to end.", "Wait for the outcome; default 0.", minimum=0, maximum=MOST_SECONDS
+        ),
+    ] = 0
     kind: str | None = None
     """The only kind that is looked for."""
 
@@ -65,7 +72,7 @@ class RetryRun(OperationRequest):
 
 
 def run_now(call: Call, request: RunNow) -> Answer[Run]:
-    """Run a schedule in addition to its trigger."""
+    """Run a schedule in addition to its trigger. Interfaces wait for the run with `look_again`."""
     schedule = find(call, request.schedule, request.kind)
     if request.force and call.caller.depth and is_gated(schedule.definition.policy):
         raise refuse("not_possible", "force: an agent's run cannot pass over only_if; ask a person to do it", "force")
@@ -103,21 +110,12 @@ def _run_edited(
     call: Call, schedule: Schedule, payload: Mapping[str, Any] | None, fields: Mapping[str, Any], *, force: bool
 ) -> Run:
     """Start a new run of a schedule with its input, with a whole new input, or with some fields changed."""
-    definition = schedule.definition
+    definition, stored = schedule.definition, json_object(schedule.definition.payload) or {}
+    input = {**masked_payload(definition.kind, stored), **fields} if payload is None else dict(payload)
+    restored = unmasked_payload(definition.kind, input, stored, call.caller.depth)
     # The run names its recipient, such as an agent, so that it stays theirs if the schedule is given to another one.
     recipient = call.services.hooks(definition.kind).handed_to({}, definition.subject)
-    input = recipient | dict(_edit_payload(definition, payload, fields, call.caller.depth))
-    return call.scheduler.run_with(call.caller, schedule, input, force=force)
-
-
-def _edit_payload(
-    definition: Definition, payload: Mapping[str, Any] | None, fields: Mapping[str, Any], depth: int
-) -> Mapping[str, Any]:
-    stored = json_object(definition.payload) or {}
-    if payload is None:
-        payload = {**masked_payload(definition.kind, stored), **fields}
-    restored: Mapping[str, Any] = unmasked_payload(definition.kind, dict(payload), stored, depth)
-    return restored
+    return call.scheduler.run_with(call.caller, schedule, recipient | restored, force=force)
 
 
 def _answer(call: Call, run: Run) -> Answer[Run]:

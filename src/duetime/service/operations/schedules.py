@@ -82,17 +82,6 @@ class ListSchedules(PagedRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Show(OperationRequest):
-    """One schedule."""
-
-    schedule: Annotated[ScheduleReference, Field("Its id or name.")]
-    kind: str | None = None
-    """The only kind that is looked for."""
-    deleted: bool = False
-    """Find what is left of a deleted schedule by its id, too."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NextTimes(OperationRequest):
     """The next times of a schedule."""
 
@@ -144,10 +133,6 @@ def list_schedules(call: Call, request: ListSchedules) -> Answer[Page[Schedule]]
 def pages_of_schedules(call: Call, request: ListSchedules) -> Iterator[Page[Schedule]]:
     """Yield the pages of a list, each of which is read when it is needed. Only the first one has the total."""
     return pages_of(lambda _, query: list_schedules(call, query).value, call.caller, request)
-
-
-def show(call: Call, request: Show) -> Answer[Schedule]:
-    return Answer(find(call, request.schedule, request.kind, deleted=request.deleted))
 
 
 def find_exact(call: Call, public_id: str, *, deleted: bool = False) -> Schedule | None:
@@ -210,9 +195,6 @@ def details_of(call: Call, schedules: Sequence[Schedule]) -> dict[ScheduleId, st
 
 def detail_of(call: Call, schedule: Schedule) -> str | None:
     """Return what a schedule is waiting for, which is shown beside its status."""
-    progress = schedule.progress
-    if progress.active <= progress.untaken:
-        return _at_rest(call, schedule)
     return details_of(call, [schedule]).get(schedule.definition.id)
 
 

@@ -115,15 +115,15 @@ def _paused(schedule: Schedule, zone: str) -> View:
     return view if progress.note is None else {**view, "note": masked(progress.note)}
 
 
-def workers(call: Call) -> Answer[list[WorkerRow]]:
-    """Return the workers of this store."""
-    return Answer(call.scheduler.workers())
-
-
-def worker_views(call: Call, rows: Sequence[WorkerRow]) -> list[View]:
-    """Return workers for programs, and whether each is alive."""
+def workers(call: Call, most: int | None = None) -> Answer[list[View]]:
+    """Return the workers of this store, or the first of them, for programs, and whether each is alive."""
     now = call.now
-    return [worker_shape(each, now, call.zone) for each in rows]
+    return Answer([worker_shape(each, now, call.zone) for each in worker_rows(call)[:most]])
+
+
+def worker_rows(call: Call) -> list[WorkerRow]:
+    """Return the workers of this store as it has them."""
+    return call.scheduler.store.workers()
 
 
 def executors(call: Call) -> list[View]:
@@ -131,13 +131,13 @@ def executors(call: Call) -> list[View]:
     return [view for kind in call.services.kinds for view in call.services.hooks(kind).executor_views()]
 
 
-def health(call: Call) -> Answer[Health]:
+def health(call: Call) -> Health:
     """Return the state of the store, as only an operator may see it."""
-    return Answer(call.scheduler.store.health(call.now))
+    return call.scheduler.store.health(call.now)
 
 
 def _server(call: Call, now: Instant) -> View:
-    workers = living(call.scheduler.workers(), now)
+    workers = living(worker_rows(call), now)
     lasting = [each for each in workers if not each.session]
     store = call.scheduler.store.url
     view: dict[str, Any] = {
@@ -208,10 +208,7 @@ def limit_text(name: str, value: float) -> str:
 
 def _failures(call: Call, now: Instant) -> View:
     request = History(status="failed", since=Instant(now - DAY), owner=call.caller.owner, limit=_MOST_FAILURES)
-    try:
-        page = history(call, request).value
-    except DuetimeError:
-        return {"count": None, "latest": []}
+    page = history(call, request).value
     names = ("id", "kind", "name", "run_id", "due", "error")
     latest = [{name: row[name] for name in names} for row in outcomes(call, page.items, MAX_LISTED_TEXT)]
     view = {"count": page.total, "latest": latest}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from duetime.engine.checkout import LEASE
 from duetime.engine.encoding import encode, shorten_error
@@ -12,11 +12,12 @@ from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import Definition, Run
 from duetime.engine.outcome import Completed, Failed, Returned
 from duetime.engine.policy.checkout import hold_of
+from duetime.engine.policy.finish import HeldRun
 from duetime.engine.value_class import dataclass
 from duetime.service.operations.declaration import Answer, Field, OperationRequest
 from duetime.service.services import Call
 
-__all__ = ["LEASE"]  # for interfaces, whose users may give another one
+__all__ = ["LEASE", "hold_of"]  # for interfaces, whose users may give another lease, and name the hold of a run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +43,10 @@ class FinishRun(OperationRequest):
     """The only kind of run that is looked for."""
 
 
-class TakenRun(NamedTuple):
-    run: Run
-    definition: Definition
-    """Its schedule, with the input of the run."""
-    hold: str | None
-    """Identifies who has the run, and for how long."""
-
-
-def take_run(call: Call, request: TakeRun) -> Answer[TakenRun | None]:
-    """Take a run; None if none waits for the caller."""
+def take_run(call: Call, request: TakeRun) -> Answer[HeldRun | None]:
+    """Take a run, whose schedule has the input of the run; None if none waits for the caller."""
     held = call.scheduler.take(call.caller, request.kind, request.subject, request.lease, accepts=request.accepts)
-    return Answer(None if held is None else TakenRun(held.run, held.definition, hold_of(held.run)))
+    return Answer(held)
 
 
 def return_run(call: Call, run: int, hold: str | None) -> None:

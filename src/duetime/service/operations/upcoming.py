@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
-from typing import Annotated
+from typing import Annotated, Any
 
 from duetime.engine.clock import DAY, NEVER, Instant
 from duetime.engine.errors import DuetimeError
@@ -106,11 +106,6 @@ class _Window(NamedTuple):
     until: Instant | None
     request: ListUpcoming
 
-    @property
-    def is_long(self) -> bool:
-        """Whether it lasts more than a day."""
-        return self.until is not None and self.until - (self.start or self.now) > DAY
-
 
 def upcoming(call: Call, request: ListUpcoming) -> Answer[UpcomingTimes]:
     """Return what fires in a window, each row with its owner and its topic. Warnings say why something may be
@@ -119,8 +114,9 @@ def upcoming(call: Call, request: ListUpcoming) -> Answer[UpcomingTimes]:
     check_owner(call, request.owner)
     call = call if request.kind is None else call._replace(kinds=(request.kind,))
     window = _Window(call.now, *read_range(call, request.start, request.until, ("from", "until")), request)
-    answer = _times(call, window)
-    return answer._replace(value=answer.value._replace(on_events=_on_events(call, window)))
+    rows, more, missing = _times(call, window)
+    times = UpcomingTimes(rows, more, window.start, window.until, _on_events(call, window))
+    return Answer(times, [ScheduleWarning("incomplete", text) for text in missing])
 
 
 def _on_events(call: Call, window: _Window) -> list[View]:
@@ -130,26 +126,24 @@ def _on_events(call: Call, window: _Window) -> list[View]:
     return [{name: row[name] for name in ("id", "short_id", "kind", "name", "reads_as", "owner")} for row in rows]
 
 
-def _times(call: Call, window: _Window) -> Answer[UpcomingTimes]:
-    """Return every occurrence of a short window or, if that is too much, one row for each schedule."""
+def _times(call: Call, window: _Window) -> tuple[list[View], bool, list[str]]:
+    """Return a row for every occurrence of a short window or, if that is too much, one for each schedule; also whether
+    there is more, and why something may be missing."""
     schedules, whole = _read(call, window)
     further, unread = _kept_outside(call, window)
     schedules, warnings = [*schedules, *further], [*([] if whole else [_MISSING]), *unread]
-    if window.is_long:
-        return _by_schedule(call, window, schedules, warnings)
-    with step_budget(LIST_STEPS):
-        occurrences, evaluated = _first(schedules, window)
-    if len(occurrences) > window.request.count:
-        return _by_schedule(call, window, schedules, warnings)
-    rows = [_row(call, at, each) for at, each in occurrences]
-    warnings += [] if evaluated else [_EXPENSIVE]
-    times = UpcomingTimes(rows, not whole or not evaluated, *window[1:3])
-    return Answer(times, [ScheduleWarning("incomplete", text) for text in warnings])
+    if window.until is None or window.until - (window.start or window.now) <= DAY:
+        with step_budget(LIST_STEPS):
+            occurrences, evaluated = _first(schedules, window)
+        if len(occurrences) <= window.request.count:
+            rows = [_row(call, at, each) for at, each in occurrences]
+            return rows, not (whole and evaluated), warnings + ([] if evaluated else [_EXPENSIVE])
+    return _by_schedule(call, window, schedules, warnings)
 
 
 def _by_schedule(
     call: Call, window: _Window, schedules: Sequence[Schedule], warnings: list[str]
-) -> Answer[UpcomingTimes]:
+) -> tuple[list[View], bool, list[str]]:
     """Return one row for each schedule that fires in the window, with its first times there."""
     rows: list[tuple[Instant, View]] = []
     with step_budget(LIST_STEPS):
@@ -165,14 +159,15 @@ def _by_schedule(
                 rows.append((times[0], {**_row(call, times[0], schedule), "times": views, **further}))
     rows.sort(key=itemgetter(0))
     count = window.request.count
-    upcoming = UpcomingTimes([row for _, row in rows[:count]], len(rows) > count or bool(warnings), *window[1:3])
-    return Answer(upcoming, [ScheduleWarning("incomplete", text) for text in warnings])
+    return [row for _, row in rows[:count]], len(rows) > count or bool(warnings), warnings
 
 
-def coming(call: Call, limit: int, until: Instant | None = None, **filters: str | None) -> list[Schedule]:
-    """Return the schedules that fire next, in the order of their next times, for pages and screens. `filters` are an
-    owner, a kind, and a `text`, which is a part of the name."""
-    return call.scheduler.coming(call.caller, until, limit, **filters)
+def coming(call: Call, limit: int, until: Instant | None = None, **filters: Any) -> list[Schedule]:
+    """Return the schedules that fire next, for pages and screens, in the order of the instants that people see: jitter
+    may delay a start beyond a later one. `filters` are an owner, a kind, and a `text`, which is a part of the name."""
+    query = ScheduleQuery(**filters, firing=True, due_to=until, limit=limit, count_to=0, most_bytes=8 * PAGE_BYTES)
+    schedules = call.scheduler.search(call.caller, query).items
+    return sorted(schedules, key=lambda each: (each.progress.next or 0, each.definition.id))
 
 
 def count_coming(call: Call, text: str | None = None) -> Count:

@@ -66,15 +66,13 @@ def texts(values: Collection[str | None]) -> str:
 
 
 def _element(value: str | None) -> str:
-    return "NULL" if value is None else _quote(value)
-
-
-def _quote(text: str) -> str:
-    if "\\" in text:
-        text = text.replace("\\", "\\\\")
-    if '"' in text:
-        text = text.replace('"', '\\"')
-    return f'"{text}"'
+    if value is None:
+        return "NULL"
+    if "\\" in value:
+        value = value.replace("\\", "\\\\")
+    if '"' in value:
+        value = value.replace('"', '\\"')
+    return f'"{value}"'
 
 
 _WRITERS: dict[str, Callable[[Collection[Any]], Bigints | str]] = {"n": numbers, "i": literal, "t": texts}

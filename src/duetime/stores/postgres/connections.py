@@ -8,7 +8,7 @@ import re
 import select
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -133,6 +133,8 @@ class Address:
     """The address of the server. Its string form never contains the password."""
 
     def __init__(self, url: str) -> None:
+        self._last: dict[str, Any] | None = None
+        """The one of several servers that was used last; the next connection begins with it."""
         try:
             self._parameters = psycopg.conninfo.conninfo_to_dict(url)
             for port in str(self._parameters.get("port", "")).split(","):
@@ -174,11 +176,10 @@ class Address:
 
     def answers(self, connection: Connection) -> bool:
         """Return whether the server of a connection answers another one, be it with a refusal."""
-        info = connection.info
-        place = {"host": info.host, "hostaddr": info.hostaddr or None, "port": info.port}
         try:
-            self._connect(**place, connect_timeout=PROBE_SECONDS, target_session_attrs="any").close()
+            self._connect(**_place_of(connection), connect_timeout=PROBE_SECONDS, target_session_attrs="any").close()
         except errors.ConnectionTimeout:
+            self._last = None
             return False
         except psycopg.Error:
             return True
@@ -186,8 +187,21 @@ class Address:
 
     def _connect(self, **more: Any) -> Connection:
         several = any("," in str(self._parameters.get(name, "")) for name in ("host", "hostaddr"))
-        defaults = _WATCHFUL_OF_SEVERAL if several else _WATCHFUL
-        return psycopg.connect(**{**defaults, **self._parameters, **more}, autocommit=True)
+        parameters = {**(_WATCHFUL_OF_SEVERAL if several else _WATCHFUL), **self._parameters, **more}
+        if more or not several:
+            return psycopg.connect(**parameters, autocommit=True)
+        with suppress(psycopg.Error):  # the driver looks up all of them first, which takes long if the DNS hangs
+            if (last := self._last) is not None:
+                return psycopg.connect(**{**parameters, **last}, autocommit=True)
+        self._last = None
+        connection = psycopg.connect(**parameters, autocommit=True)
+        self._last = _place_of(connection)
+        return connection
+
+
+def _place_of(connection: Connection) -> dict[str, Any]:
+    info = connection.info
+    return {"host": info.host, "hostaddr": info.hostaddr or None, "port": info.port}
 
 
 class Connections:

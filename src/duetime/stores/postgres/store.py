@@ -245,11 +245,6 @@ class PostgresStore(BaseStore):
         self._watchdog.patience = min(self._watchdog.patience, lease / SECOND / 2)
         return super().register(name, lanes, session, now, lease)
 
-    def retire(self, worker: WorkerId) -> None:
-        with self._write() as tx:
-            tx.send("retire_worker", worker)
-        self._forget_workers()
-
     def prune(self, before: Instant, limit: int) -> int:
         with self._write() as tx:
             runs = tx.rows("prune_runs", before, limit)[0][0]

@@ -31,6 +31,7 @@ from duetime.stores.transaction import (
     beat_of,
     definition_update,
     entry_of,
+    first_of,
     holding_of,
     run_update,
     schedule_of,
@@ -88,10 +89,12 @@ def _additions(numbers: Mapping[str, int], limits: Mapping[str, int]) -> list[An
 
 
 _RUN_COLUMNS = {
-    "spared": "nn", "traceback": "tn", "payload": "tn", "actor": "tn", "stop_request": "tn", "deadline": "nn",
-    "gate": "tn", "trace": "tn",
+    "spared": "bigint", "traceback": "text", "payload": "text", "actor": "text", "stop_request": "text",
+    "deadline": "bigint", "gate": "text", "trace": "text",
 }  # fmt: skip
-"""The columns that few runs use, with the types of their values and of the run: see `policy.rows.RunColumn`."""
+"""The columns that few runs use, with their types: see `policy.rows.RunColumn`."""
+_SET_COLUMN = "UPDATE runs r SET {} = u.value FROM unnest(%s::{}[], %s::bigint[]) AS u (value, id) WHERE r.id = u.id"
+SQL |= {f"set_{name}": _SET_COLUMN.format(name, type_) for name, type_ in _RUN_COLUMNS.items()}
 
 
 class Burst(psycopg.Pipeline):
@@ -181,8 +184,7 @@ class PostgresTransaction(Transaction):
 
     def lock_schedule(self, schedule: ScheduleId) -> Schedule | None:
         self.send("lock_progress", schedule)
-        rows = self.rows("schedule_by_id", schedule)
-        return schedule_of(rows[0]) if rows else None
+        return first_of(self.rows("schedule_by_id", schedule), schedule_of)
 
     def lock_worker(
         self,
@@ -325,10 +327,10 @@ class PostgresTransaction(Transaction):
             self.send("update_schedules", *columns(_DEFINITION_UPDATES, updates))
 
     def _set_columns(self, values: Sequence[RunColumn]) -> None:
-        for name, shape in _RUN_COLUMNS.items():
+        for name, type_ in _RUN_COLUMNS.items():
             rows = [each[1:] for each in values if each.name == name]
             if rows:
-                self.send(f"set_{name}", *columns(shape, rows))
+                self.send(f"set_{name}", *columns("nn" if type_ == "bigint" else "tn", rows))
 
     def _insert_due(self, entries: Sequence[Collection[Any]], now: Instant) -> None:
         """Insert due entries, given as columns."""

@@ -1,4 +1,4 @@
--- What reads the same in every dialect. `?` stands for a parameter.
+-- What reads the same in every dialect. `?` stands for a parameter, and `{name}` for a part or for an earlier query.
 
 -- name: schedule_by_key
 SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.owner = ? AND s.key = ?
@@ -66,6 +66,7 @@ SELECT traceback FROM runs WHERE id = ?
 SELECT at FROM due WHERE schedule = ? AND run = ?
 
 -- name: run_before
+-- By the index alone: the row may hold a long result.
 SELECT id FROM runs WHERE schedule = ? AND (due, id) < (?, ?) ORDER BY due DESC, id DESC LIMIT 1
 
 -- name: run_after
@@ -109,6 +110,14 @@ SELECT max(due) FROM runs WHERE schedule = ? AND cause = 'manual' AND due >= ? A
 -- name: workers
 SELECT w.* FROM workers w ORDER BY w.id
 
+-- name: beat_worker
+UPDATE workers SET beat = beat + 1, seen = ?, not_begun = ? WHERE id = ? RETURNING 1
+
+-- name: retire_worker
+DELETE FROM workers AS w WHERE w.id = ? AND NOT EXISTS (
+  SELECT 1 FROM runs r
+  WHERE r.worker = w.id AND r.status = 'running' AND r.status IN ('pending', 'queued', 'running', 'waiting'))
+
 -- name: floor
 SELECT value FROM meta WHERE key = 'floor'
 
@@ -120,7 +129,8 @@ SELECT (SELECT count(*) FROM progress WHERE state <> 'deleted'),
   (SELECT min(at) FROM due)
 
 -- name: use
-INSERT INTO usage VALUES (?, ?, ?) ON CONFLICT (owner, hour) DO UPDATE SET runs = usage.runs + excluded.runs
+INSERT INTO usage (owner, hour, runs) VALUES (?, ?, ?) ON CONFLICT (owner, hour)
+DO UPDATE SET runs = usage.runs + excluded.runs
 
 -- name: forget_usage
 DELETE FROM usage WHERE hour < ?
@@ -132,7 +142,7 @@ SELECT subject, runs, tokens, micros FROM spent WHERE owner = ? AND day = ?
 SELECT day, subject, runs, tokens, micros FROM spent WHERE owner = ? AND day >= ?
 
 -- name: add_spent
-INSERT INTO spent VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (owner, day, subject)
+INSERT INTO spent (owner, day, subject, runs, tokens, micros) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (owner, day, subject)
 DO UPDATE SET runs = spent.runs + excluded.runs, tokens = spent.tokens + excluded.tokens, micros = spent.micros + excluded.micros
 
 -- name: forget_spent
@@ -216,26 +226,31 @@ UPDATE hooks SET secret = ?, used = ?, deliveries = ? WHERE id = ? RETURNING 1
 DELETE FROM hooks WHERE id = ? RETURNING 1
 
 -- name: add_stored_bytes
-INSERT INTO stored_bytes VALUES (?, ?, 0) ON CONFLICT (owner)
+INSERT INTO stored_bytes (owner, bytes, counted) VALUES (?, ?, 0) ON CONFLICT (owner)
 DO UPDATE SET bytes = stored_bytes.bytes + excluded.bytes RETURNING bytes, counted
 
 -- name: stored_bytes
 SELECT bytes, counted FROM stored_bytes WHERE owner = ?
 
 -- name: set_stored_bytes
-INSERT INTO stored_bytes VALUES (?, ?, ?) ON CONFLICT (owner)
+INSERT INTO stored_bytes (owner, bytes, counted) VALUES (?, ?, ?) ON CONFLICT (owner)
 DO UPDATE SET bytes = excluded.bytes, counted = excluded.counted RETURNING bytes
 
 -- name: doubt_stored_bytes
 UPDATE stored_bytes SET counted = ? WHERE owner = ? AND counted > ?
 
+-- part: bytes_of_run
+-- The length of a large text is known without reading it.
+octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
+  + octet_length(coalesce(r.traceback, '')) + octet_length(coalesce(r.gate, '')) + 300
+  + coalesce((SELECT sum(octet_length(coalesce(a.error, '')) + octet_length(coalesce(a.traceback, '')) + 100)
+    FROM attempts a WHERE a.run = r.id), 0)
+  + coalesce((SELECT sum(octet_length(l.text) + 60) FROM run_logs l WHERE l.run = r.id), 0)
+
 -- name: count_stored_bytes
--- By the indexes of owners; the length of a large text is known without reading it.
+-- By the indexes of owners.
 SELECT (SELECT coalesce(sum(octet_length(payload) + octet_length(policy) + 500), 0) FROM schedules WHERE owner = ?)
-  + (SELECT coalesce(sum(octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
-    + octet_length(coalesce(r.traceback, '')) + octet_length(coalesce(r.gate, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
-    + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0)
-    + coalesce((SELECT sum(octet_length(l.text) + 60) FROM run_logs l WHERE l.run = r.id), 0)), 0) FROM runs r WHERE r.owner = ?)
+  + (SELECT coalesce(sum({bytes_of_run}), 0) FROM runs r WHERE r.owner = ?)
   + (SELECT coalesce(sum(octet_length(data) + 200), 0) FROM events WHERE owner = ?)
 
 -- name: weighed
@@ -248,10 +263,7 @@ UPDATE meta SET value = ? WHERE key = 'weighed'
 -- name: weigh_runs
 -- What has not ended counts as much as it will store at most: a total that is too high is only counted once more.
 SELECT owner, max(id), count(*), sum(bytes) FROM (
-  SELECT r.id, r.owner, octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
-    + octet_length(coalesce(r.traceback, '')) + octet_length(coalesce(r.gate, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
-    + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0)
-    + coalesce((SELECT sum(octet_length(l.text) + 60) FROM run_logs l WHERE l.run = r.id), 0)
+  SELECT r.id, r.owner, {bytes_of_run}
     + CASE WHEN r.status IN ('pending', 'queued', 'running', 'waiting') THEN 100000 ELSE 0 END AS bytes
   FROM runs r WHERE r.id > ? ORDER BY r.id LIMIT ?
 ) AS fresh GROUP BY owner
@@ -347,20 +359,22 @@ UPDATE incidents SET recovered = ?,
   due = CASE WHEN told IS NOT NULL AND resolved IS NULL AND alert <> 'off' AND ? = 1 THEN CAST(? AS bigint) END
 WHERE id = ? AND recovered IS NULL AND last = ?
 
--- name: incidents_over
+-- part: is_over
 -- One outage is one message, so that nobody hears that what was missed goes on. Without a run, what nobody took waits
 -- for a worker with its label; it is over when it is no longer in the queue.
-SELECT i.schedule, i.cause, i.id, i.last, CASE WHEN p.last_status = 'completed'
-  AND p.state IN ('active', 'paused', 'ended') AND i.trouble <> 'missed' THEN 1 ELSE 0 END
-FROM incidents i JOIN progress p ON p.schedule = i.schedule
-WHERE i.recovered IS NULL AND (
-  p.state IN ('cancelled', 'deleted')
+p.state IN ('cancelled', 'deleted')
   OR CASE WHEN i.trouble IN ('paused', 'broken') THEN p.state NOT IN ('paused', 'broken')
     WHEN i.trouble = 'untaken' AND i.run IS NULL
     THEN NOT EXISTS (SELECT 1 FROM due d WHERE d.schedule = i.schedule AND d.at <= i.last)
     WHEN i.trouble = 'held' THEN NOT EXISTS (SELECT 1 FROM runs h
       WHERE h.schedule = i.schedule AND h.status = 'waiting' AND substr(h.error, 1, 6) = 'held: ')
-    ELSE p.failures = 0 AND p.last_status = 'completed' AND p.last_run >= i.last END)
+    ELSE p.failures = 0 AND coalesce(p.last_status, '') = 'completed' AND coalesce(p.last_run, 0) >= i.last END
+
+-- name: incidents_over
+SELECT i.schedule, i.cause, i.id, i.last, CASE WHEN p.last_status = 'completed'
+  AND p.state IN ('active', 'paused', 'ended') AND i.trouble <> 'missed' THEN 1 ELSE 0 END
+FROM incidents i JOIN progress p ON p.schedule = i.schedule
+WHERE i.recovered IS NULL AND ({is_over})
 LIMIT 1000
 
 -- name: owners_to_tell
@@ -386,11 +400,16 @@ WHERE id = ?
 UPDATE incidents SET alert = 'off', due = NULL WHERE id = ?
 
 -- name: incidents_known
--- Those that are not over, each with its schedule and with its latest run, which may have been deleted.
+-- Each with its schedule and with its latest run, which may have been deleted.
 SELECT i.*, s.name, s.public_id, s.kind, r.status, r.number, r.due, COALESCE(r.last, r.due), s.policy
 FROM incidents i JOIN schedules s ON s.id = i.schedule JOIN progress p ON p.schedule = i.schedule
 LEFT JOIN runs r ON r.id = i.run
 WHERE i.recovered IS NULL
+
+-- name: incidents_open
+-- A worker ends the others soon: see `incidents_over`. While the run is tried again, nobody needs to do anything.
+{incidents_known}
+AND NOT ({is_over}) AND coalesce(r.status, '') NOT IN ('pending', 'queued', 'running', 'waiting')
 
 -- name: resolve_incidents
 UPDATE incidents SET resolved = ?, actor = ?, due = NULL
@@ -484,6 +503,12 @@ SELECT id, owner, name, key, at, depth, data, reached FROM events WHERE reached 
 
 -- name: set_reached
 UPDATE events SET reached = ? WHERE id = ?
+
+-- part: needed_events
+-- Those of runs that have not ended.
+SELECT CAST(substr(cause, 7) AS bigint) FROM runs
+WHERE (status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')
+  AND cause >= 'event:' AND cause < 'event;'
 
 -- name: old_events
 -- Among the oldest only, so that a look that finds nothing costs the same, however many there are.

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,27 +156,18 @@ class SqliteStore(BaseStore):
             self._file = file, log_now
 
     def migrate(self) -> None:
-        with self._translated, self._lock:
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                self._migrate()
-            except BaseException:
-                self._writer.execute("ROLLBACK")
-                raise
-            self._writer.execute("COMMIT")
-
-    def _migrate(self) -> None:
-        version = self._writer.pragma("user_version")
         known = self.known_schema
-        if version > known:
-            [(floor,)] = self._writer.execute(SQL["floor"])
-            check_floor(self.path, version, int(floor), known)
-        if version == 0 and self._writer.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
-            raise StoreUnusable(f"{self.path} is a database of another program; choose another file")
-        for number, script in self._migrations:
-            if number > version:
-                self._writer.execute(script)
-                self._writer.execute(f"PRAGMA user_version = {number}")
+        with self._write():
+            version = self._writer.pragma("user_version")
+            if version > known:
+                [(floor,)] = self._writer.execute(SQL["floor"])
+                check_floor(self.path, version, int(floor), known)
+            if version == 0 and self._writer.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+                raise StoreUnusable(f"{self.path} is a database of another program; choose another file")
+            for number, script in self._migrations:
+                if number > version:
+                    self._writer.execute(script)
+                    self._writer.execute(f"PRAGMA user_version = {number}")
 
     @contextmanager
     def _write(self) -> Iterator[Transaction]:
@@ -184,10 +176,6 @@ class SqliteStore(BaseStore):
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield SqliteTransaction(self._writer)
-            except BaseException:
-                self._rollback()
-                raise
-            try:
                 self._writer.execute("COMMIT")
             except BaseException:
                 self._rollback()
@@ -254,12 +242,6 @@ class SqliteStore(BaseStore):
         self._busy = min(self._busy, lease / SECOND / 2)
         return super().register(name, lanes, session, now, lease)
 
-    def retire(self, worker: WorkerId) -> None:
-        with self._write() as tx:
-            if not tx.rows("held_by", worker):
-                tx.rows("delete_worker", worker)
-        self._forget_workers()
-
     def prune(self, before: Instant, limit: int) -> int:
         with self._write() as tx:
             runs = tx.rows("prunable_runs", before, limit)
@@ -304,18 +286,15 @@ class SqliteStore(BaseStore):
         with self._watching:
             if self._commits is None and not self._closed.is_set():
                 self._watch = self._connect()
+                version = partial(self._data_version, self._watch, self._watching)
+                foreign_version = partial(self._data_version, self._writer, self._lock)
                 log = f"{self.path}-wal"
-                versions = self._watched_version, self._writer_version
-                self._commits = CommitWatch(*versions, log, self._clock, self._is_written)
+                self._commits = CommitWatch(version, foreign_version, log, self._clock, self._is_written)
             return None if self._closed.is_set() else self._commits
 
-    def _watched_version(self) -> int:
-        with self._watching:
-            return 0 if self._closed.is_set() or self._watch is None else int(self._watch.pragma("data_version"))
-
-    def _writer_version(self) -> int:
-        with self._lock:
-            return 0 if self._closed.is_set() else int(self._writer.pragma("data_version"))
+    def _data_version(self, connection: apsw.Connection, lock: threading.RLock) -> int:
+        with lock:
+            return 0 if self._closed.is_set() else int(connection.pragma("data_version"))
 
     def _is_written(self) -> bool:
         """Return whether a write transaction is open, by beginning an empty one, which takes microseconds. This begins
@@ -344,11 +323,11 @@ class SqliteStore(BaseStore):
 
     def backup(self, target: str, report: Callable[[float], None] = lambda done: None) -> None:
         """Write a consistent copy with SQLite's backup API; the copy gets its name only when it is complete."""
-        partial = f"{target}.{os.urandom(16).hex()}.partial"
-        make_private(partial)  # before SQLite opens it, because the umask would leave it readable by others
+        draft = f"{target}.{os.urandom(16).hex()}.partial"
+        make_private(draft)  # before SQLite opens it, because the umask would leave it readable by others
         try:
             with translated(target), self._fixed_snapshot() as source:
-                copy = apsw.Connection(partial)
+                copy = apsw.Connection(draft)
                 try:
                     with copy.backup("main", source, "main") as job:
                         while not job.done:
@@ -356,9 +335,9 @@ class SqliteStore(BaseStore):
                             report(1 - job.remaining / max(1, job.page_count))
                 finally:
                     copy.close()
-            Path(partial).replace(target)
+            Path(draft).replace(target)
         finally:
-            Path(partial).unlink(missing_ok=True)
+            Path(draft).unlink(missing_ok=True)
 
     @contextmanager
     def _fixed_snapshot(self) -> Iterator[apsw.Connection]:

@@ -17,7 +17,7 @@ from duetime.engine.policy.bulk import Column, NewSchedules, in_columns, is_comm
 from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
-from duetime.engine.policy.rows import Completion, NewRows, RunColumn, Writes
+from duetime.engine.policy.rows import Completion, NewRows, Writes
 from duetime.engine.store import Beat, ClaimRequest
 from duetime.stores.search import load_queries
 from duetime.stores.transaction import (
@@ -259,22 +259,16 @@ class SqliteTransaction(Transaction):
             many(SQL["start_progress"], [started for started, _ in writes.started.values()])
         if writes.attempts:
             many(SQL["insert_attempt"], writes.attempts)
-        if writes.columns:
-            self._set_columns(writes.columns)
+        for name, value, run in writes.columns:
+            self._db.execute(f"UPDATE runs SET {name} = ? WHERE id = ?", (value, run))  # noqa: S608 - of `RunColumn`
         if writes.definitions:
             many(SQL["update_schedule"], (definition_update(row) for row in writes.definitions))
-
-    def _set_columns(self, values: Sequence[RunColumn]) -> None:
-        for name, value, run in values:
-            self._db.execute(SQL[f"set_{name}"], (value, run))
 
     def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:
         return dict.fromkeys(owners, 0) | dict(self.rows("usages", json.dumps(owners), hour))
 
     def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> Beat | None:
-        before = self._db.total_changes()
-        self._db.execute(SQL["beat_worker"], (now, not_begun, worker))
-        if self._db.total_changes() == before:
+        if not self.rows("beat_worker", now, not_begun, worker):
             return None
         self._db.executemany(SQL["report_run"], ((text, run, worker) for run, text in reports.items()))
         return beat_of(self.rows("stop_requests", worker, now), self.rows("floor"))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from duetime.engine.errors import Refused
 from duetime.service.errors import FAILED, NOT_FINISHED, refuse
-from duetime.service.lookup import is_stored, name_of
+from duetime.service.lookup import find, is_stored, name_of
 from duetime.service.operations.change import ACTIONS, REQUESTS, ChangeRequest, change
-from duetime.service.operations.schedules import Show, detail_of, show
+from duetime.service.operations.schedules import detail_of
 from duetime.service.operations.waiting import has_ended, wait_for_end, waited_for
 from duetime.service.pauses import falls_into_pause, fires_at
 from duetime.service.services import OPERATOR
@@ -70,7 +70,7 @@ def run_schedule(target: NamedSchedule, wait: float, *, force: bool) -> None:
     app, view, id, json_ = target
     schedule = find_here(app, view, id)
     definition = schedule.definition
-    with _named(app, definition.kind, definition.short_id):
+    with _named(target, definition.kind, definition.short_id):
         started = run_now(app.call, RunNow(schedule=schedule, force=force))
     seen = wait_for_end(app.call, started.value, wait)
     waited = waited_for(app.call, seen)
@@ -105,7 +105,7 @@ def stop_schedule(target: NamedSchedule) -> None:
 
     call, schedule = target.app.call, find_here(target.app, target.view, target.id)
     definition = schedule.definition
-    with _named(target.app, definition.kind, definition.public_id):
+    with _named(target, definition.kind, definition.public_id):
         stopped = stop(call, Stop(schedule=schedule))
     runs = [run_document(run, call.zone) for run in stopped.value.runs]
     document = {"id": definition.public_id, "runs": runs, "notes": stopped.notes}
@@ -141,13 +141,8 @@ def change_one(target: NamedSchedule, action: str, *, yes: bool = True, **option
         if not agreed(f"{action.capitalize()} {clean(name)}? {undo}"):
             return
     request: ChangeRequest = REQUESTS[action](schedule=id, kind=view.kind, **options)
-    try:
-        with _named(app, view.noun, id):
-            changed = change(app.call, request).value
-    except Refused as error:
-        if error.code in ("not_found", "ambiguous"):
-            raise not_found(app, view, id, error) from None
-        raise
+    with _named(target, view.noun, id):
+        changed = change(app.call, request).value
     verb = ACTIONS[request.action].capitalize()
     definition, progress = changed.schedule
     short = definition.short_id
@@ -179,20 +174,20 @@ def change_one(target: NamedSchedule, action: str, *, yes: bool = True, **option
 def _name_in_question(app: Application, view: KindView, reference: str) -> str:
     """Return the short id and the name of a schedule, or what was given for one that is kept elsewhere."""
     try:
-        definition = show(app.call, Show(schedule=reference, kind=view.kind)).value.definition
+        definition = find(app.call, reference, view.kind).definition
     except Refused:
         return reference
     return f"{definition.short_id}  {name_of(definition)}"
 
 
 @contextmanager
-def _named(app: Application, noun: str, id: str) -> Iterator[None]:
+def _named(target: NamedSchedule, noun: str, id: str) -> Iterator[None]:
     """Begin the message of a refusal with the schedule that it is about, and end it with how to bring that back."""
     try:
         yield
     except Refused as error:
         if error.code in ("not_found", "ambiguous"):
-            raise
+            raise not_found(target.app, target.view, target.id, error) from None
         is_cancelled = error.details.get("state") == ScheduleState.CANCELLED
-        back = f"; bring it back: {again(app, 'restore', id)}" if is_cancelled else ""
+        back = f"; bring it back: {again(target.app, 'restore', id)}" if is_cancelled else ""
         raise refuse(error.code, f"{noun} {id}: {error.message}{back}") from None

@@ -10,8 +10,9 @@ from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.model import ScheduleId
 from duetime.engine.policy.options import policy_from_json
 from duetime.service.errors import refuse
+from duetime.service.lookup import find
 from duetime.service.operations.history import earlier_attempts, gate_views, next_attempt
-from duetime.service.operations.schedules import ListSchedules, Show, detail_of, list_schedules, show
+from duetime.service.operations.schedules import ListSchedules, detail_of, list_schedules
 from duetime.service.policy_words import policy_facts
 from duetime.service.presenters import actor_view, next_instants, next_of, policy_shape
 from duetime.service.services import OPERATOR
@@ -28,7 +29,7 @@ def find_here(app: Application, view: KindView, text: str, *, deleted: bool = Fa
     """Find a schedule of this store by its id, by a unique prefix of its id, or by its name; with `deleted`, also a
     deleted one by its id."""
     try:
-        return show(app.call, Show(schedule=text, kind=view.kind, deleted=deleted)).value
+        return find(app.call, text, view.kind, deleted=deleted)
     except Refused as error:
         raise not_found(app, view, text, error) from None
 
@@ -36,7 +37,7 @@ def find_here(app: Application, view: KindView, text: str, *, deleted: bool = Fa
 def short_of(app: Application, id: str) -> str:
     """Return the short id of a schedule, or the id itself for one that is not in this store."""
     try:
-        return show(app.call, Show(schedule=id, deleted=True)).value.definition.short_id
+        return find(app.call, id, deleted=True).definition.short_id
     except Refused:
         return id
 
@@ -51,8 +52,9 @@ def not_found(app: Application, view: KindView, text: str, error: Refused) -> Du
     """Return the error of a lookup as the command line words it."""
     name = text if len(text) <= 60 else text[:60] + "..."
     if error.code == "ambiguous":
-        ids = ", ".join(error.details["short_ids"])
-        return refuse("ambiguous", f"{name!r} could mean several {view.plural}; give the id, such as {ids}")
+        several = zip(error.details["short_ids"], error.details["candidates"], strict=True)
+        listed = "; ".join(f"{short}: {clean(each['reads_as'])}" for short, each in several)
+        return refuse("ambiguous", f"{name!r} could mean several {view.plural}; give the id, such as {listed}")
     if error.code != "not_found" or "others" in error.details:
         return error
     request = ListSchedules(owner=OPERATOR.owner, kind=view.kind, status="living", limit=_COMPARED, count_to=0)
@@ -60,7 +62,7 @@ def not_found(app: Application, view: KindView, text: str, error: Refused) -> Du
     similar = did_you_mean(name, names)
     with suppress(Refused):  # the number of a short id is right, and only the letter of its kind is wrong
         if text[:1].isalpha() and text[1:].isdecimal():
-            similar = f"; did you mean {show(app.call, Show(schedule=text[1:])).value.definition.short_id}?"
+            similar = f"; did you mean {find(app.call, text[1:]).definition.short_id}?"
     where = again(app, *filter(None, (view.command, "list")))
     message = f"there is no {view.noun} {name!r}{similar or ';'} list them: {where}"
     other = error.details.get("found")
@@ -200,6 +202,12 @@ def retry_text(app: Application, run: Run) -> str:
 def outcome_text(run: Run, *, cause: bool = True) -> str:
     """Return the result or error of a run; unless `cause` is false, also that a person started it."""
     text = outcome(run) or ("" if shown_status(run) == run.status else str(run_detail(run)))
-    if run.last is not None:
-        text = f"{'at least ' if run.number < 0 else ''}{plural(abs(run.number), 'occurrence')}: {text}"
+    text = of_occurrences(run, text)
     return "; ".join(filter(None, ("started manually", text))) if cause and run.cause == Cause.MANUAL else text
+
+
+def of_occurrences(run: Run, text: str) -> str:
+    """Return a text about a run, with the number of occurrences for which it stands if it was missed."""
+    if run.last is None:
+        return text
+    return f"{'at least ' if run.number < 0 else ''}{plural(abs(run.number), 'occurrence')}: {text}"

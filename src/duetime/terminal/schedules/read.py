@@ -50,8 +50,9 @@ def _nothing(app: Application, view: KindView, request: ListSchedules) -> str:
     """Return why a list is empty."""
     status = None if request.status == LIVING else request.status
     if view.kind is not None:
-        return f"There are no {view.plural} {f'with the status {clean(status)}' if status else 'yet'}."
-    if request.kind or status or request.text or request.subject:
+        features = [f"the {name} {clean(each)}" for name, each in (("status", status), ("tag", request.tagged)) if each]
+        return f"There are no {view.plural} {'with ' + ' and '.join(features) if features else 'yet'}."
+    if request.kind or status or request.text or request.subject or request.tagged:
         return "No schedules match."
     ended, cancelled = (
         read_schedules(app.call, ListSchedules(status=each, limit=1)).value.total for each in ("over", "cancelled")

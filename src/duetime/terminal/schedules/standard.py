@@ -4,7 +4,7 @@ kinds have. A kind without commands of its own gets them with texts that suit an
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -15,7 +15,7 @@ from duetime.service.options import policy_options, time_options
 from duetime.service.payload_fields import PayloadField, inputs_of
 from duetime.service.text import value_of
 from duetime.terminal.context import Application, Db, Json, given_text, opened, program
-from duetime.terminal.declarations import CommandSet, Function, argument, bundled, option, with_parameters
+from duetime.terminal.declarations import CommandSet, argument, option, with_parameters
 from duetime.terminal.errors import name_fields
 from duetime.terminal.schedules.commands import Id, kind_commands
 from duetime.terminal.schedules.kind_view import KindView, view_of
@@ -110,8 +110,6 @@ def _option(name: str, field: PayloadField, completion: Mapping[str, Any]) -> An
 def _value(field: PayloadField, value: Any) -> Any:
     """Return the value of an option. What is repeated becomes a list or an object, and what is neither a text nor a
     number is parsed as JSON."""
-    if value in (None, ()):
-        return value
     if field.about.read_item is not None:
         items = map(field.about.read_item, value)
         return dict(items) if field.type.schema.get("type") == "object" else list(items)
@@ -141,12 +139,13 @@ def standard_commands(
     add_help = f"{add_help or f'Schedule a {spec.name}.'} {ONE_WAY}"
     edit_help = edit_help or f"Change a {spec.name}. {_UNCHANGED}"
     renamed = Name if main is None else _option(main.name, main, {})
-    for command, text, annotation in ((add, add_help, payload_argument(options.model)), (edit, edit_help, renamed)):
+    for command, annotation in ((add, payload_argument(options.model)), (edit, renamed)):
         command.__annotations__ |= {"main_": annotation, "payload_": options}
-        function = _with_signature(
-            bundled(command), ("name",) if main is None else (), required if command is add else ()
-        )
-        commands.command(help=text, epilog=examples[1] if command is add else None)(function)
+        if main is None:  # it is the name
+            parameters = inspect.signature(command, eval_str=True).parameters
+            with_parameters(command, [each for each in parameters.values() if each.name != "name"])
+    commands.command(help=add_help, epilog=examples[1], required=required)(add)
+    commands.command(help=edit_help)(edit)
     return commands
 
 
@@ -202,13 +201,3 @@ def _edit_command(view: KindView, main: PayloadField | None, guarded: bool) -> C
             raise InvalidInput(f"{error.message}; see {program(view.command, 'edit', '--help')}") from None
 
     return edit
-
-
-def _with_signature(function: Function, removed: Container[str], required: Container[str]) -> Function:
-    """Return the function of a command without some of its options, and with others required."""
-    parameters = [
-        each.replace(default=inspect.Parameter.empty) if each.name in required else each
-        for each in inspect.signature(function).parameters.values()
-        if each.name not in removed
-    ]
-    return with_parameters(function, parameters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from typing import Any, Final
 
 from duetime.engine.clock import SECOND
@@ -42,11 +43,8 @@ def executor_checks(settings: Settings) -> Iterator[Check]:
     for name, each in settings.executors.items():
         what = f"{name} ({each.type} at {without_password(each.address)})"
         try:
-            executor = executor_type(each.type)(each.address)
-            try:
+            with closing(executor_type(each.type)(each.address)) as executor:
                 workers = executor.workers()
-            finally:
-                executor.close()
         except Exception as error:
             problem = redacted(error_text(error))
             yield Check("fail", "executor", f"{what} cannot be reached: {problem}; start it, or correct its address")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Mapping
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
-from duetime.engine.outcome import Completed, Failed, Outcome, Retry
+from duetime.engine.outcome import Completed, Outcome, Retry
 from duetime.kinds.notifications.delivery import OutgoingMessage
 from duetime.net.helper_threads import Abandoned, Helpers, NoneFree
 from duetime.net.host_limits import Hosts, Sign, Tried
@@ -27,19 +27,11 @@ _helpers = Helpers()
 class AppriseChannel:
     def __init__(self, name: str, url: str, hosts: Hosts) -> None:
         self._name, self._url, self._hosts = name, url, hosts
-        self._loading = threading.Lock()
-        self._apprise: ModuleType | None = None
-        self._problem: str | None = None
 
+    @cached_property
     def problem(self) -> str | None:
-        """Return what is wrong with the settings. The first call loads the package, because most commands send
+        """Return what is wrong with the settings. This loads the package on first use, because most commands send
         nothing."""
-        with self._loading:
-            if self._apprise is None and self._problem is None:
-                self._problem = self._load()
-            return self._problem
-
-    def _load(self) -> str | None:
         where = f"channels.{self._name}"
         if not self._url:
             return f"{where}: it has no url"
@@ -47,7 +39,6 @@ class AppriseChannel:
             import apprise
         except ImportError:
             return f"{where}: its url needs Apprise; install it with: pip install 'duetime[channels]'"
-        self._apprise = apprise
         with silence_logs():
             try:
                 service = self._service(apprise)
@@ -63,9 +54,6 @@ class AppriseChannel:
         return apprise.Apprise.instantiate(self._url, asset=asset)
 
     def deliver(self, outgoing: OutgoingMessage) -> Outcome:
-        problem = self.problem()
-        if problem is not None:
-            return Failed(problem, permanent=True)
         return self._hosts.pass_(f"channel {self._name}", lambda: self._tried(outgoing), outgoing.owner)
 
     def _tried(self, outgoing: OutgoingMessage) -> Tried:
@@ -86,8 +74,8 @@ class AppriseChannel:
 
     def _notify(self, outgoing: OutgoingMessage) -> tuple[bool, bool]:
         """Return whether the service accepted the message, and whether it had to be cut."""
-        apprise = self._apprise
-        assert apprise is not None
+        import apprise
+
         fields = outgoing.fields
         written_in = "markdown" if fields.get("markdown") else "text"
         with silence_logs():

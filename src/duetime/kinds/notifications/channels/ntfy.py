@@ -43,14 +43,9 @@ class NtfyServer:
 class Ntfy:
     def __init__(self, server: NtfyServer, http: Http, hosts: Hosts) -> None:
         self._server, self._http, self._hosts = server, http, hosts
-        self._problem = problem_of(server)
-
-    def problem(self) -> str | None:
-        return self._problem
+        self.problem = problem_of(server)
 
     def deliver(self, outgoing: OutgoingMessage) -> Outcome:
-        if self._problem is not None:
-            return Failed(self._problem, permanent=True)
         if (too_long := problem_of_topic(self._server, outgoing.topic, outgoing.owner)) is not None:
             return Failed(too_long, permanent=True)
         call, cut = publish_call(self._server, outgoing)

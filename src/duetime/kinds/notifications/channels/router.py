@@ -8,13 +8,12 @@ from typing import Protocol
 
 from duetime.engine.clock import Clock
 from duetime.engine.kind import LOCAL
-from duetime.engine.model import is_open_to
-from duetime.engine.outcome import Outcome
+from duetime.engine.outcome import Failed, Outcome
 from duetime.engine.policy.options import ALERTS, is_topic
 from duetime.kinds.notifications.channels.apprise import AppriseChannel
 from duetime.kinds.notifications.channels.ntfy import Ntfy, NtfyServer, address_of, problem_of, problem_of_topic
 from duetime.kinds.notifications.channels.webhook import HttpChannel
-from duetime.kinds.notifications.delivery import NTFY, Deliverer, OutgoingMessage
+from duetime.kinds.notifications.delivery import Deliverer, Destinations, NamedChannel, OutgoingMessage
 from duetime.net.client import Http
 from duetime.net.host_limits import Hosts
 from duetime.settings.sections import INBOX, ChannelSettings
@@ -25,8 +24,10 @@ _WEB = re.compile(r"https?:", re.IGNORECASE)
 
 
 class Channel(Protocol):
-    def deliver(self, outgoing: OutgoingMessage) -> Outcome: ...
+    def deliver(self, outgoing: OutgoingMessage) -> Outcome:
+        """Make one attempt. A channel with a `problem` is never asked."""
 
+    @property
     def problem(self) -> str | None:
         """Return what is wrong with its settings, without showing any of them."""
 
@@ -61,48 +62,34 @@ class ChannelRouter(Deliverer):
                 self._channels[name] = HttpChannel(name, spec, self._http, hosts)
             else:
                 self._channels[name] = AppriseChannel(name, spec.url, hosts)
-        self._owners = {name: spec.owners for name, spec in channels.items()}
+        usable = {name: NamedChannel("", channels[name].owners) for name in self._channels}
+        self.places = Destinations(ntfy=server is not None, channels=usable, alerts=alerts)
         self._ntfy = None if server is None else Ntfy(server, self._http, hosts)
-        self._server, self._alerts = server, alerts
+        self._server = server
 
     def deliver(self, outgoing: OutgoingMessage) -> Outcome:
-        topic = self._real_topic(outgoing.topic, outgoing.owner)
-        _, channel = self._chosen(topic, outgoing.owner)
+        topic = self.places.real_topic(outgoing.topic, outgoing.owner)
+        channel = self._channels[topic] if self.places.is_open(topic, outgoing.owner) else self._ntfy
+        if channel is None or topic == INBOX:
+            return super().deliver(outgoing)
+        if channel.problem is not None:
+            return Failed(channel.problem, permanent=True)
         return channel.deliver(outgoing._replace(topic=topic))
 
-    def _real_topic(self, topic: str, owner: str) -> str:
-        """Return the topic to use. Alerts of an owner who cannot use their channel stay on the default topic."""
-        if topic != ALERTS or (self._alerts in self._channels and not self._is_there(self._alerts, owner)):
-            return topic
-        return self._alerts
-
-    def _is_there(self, channel: str, owner: str) -> bool:
-        return channel in self._channels and is_open_to(self._owners[channel], owner)
-
-    def _chosen(self, topic: str, owner: str) -> tuple[str, Channel | Deliverer]:
-        """Return the name of the channel, and the channel."""
-        if self._is_there(topic, owner):
-            return topic, self._channels[topic]
-        return (INBOX, Deliverer()) if topic == INBOX or self._ntfy is None else (NTFY, self._ntfy)
-
-    def channel_of(self, topic: str, owner: str = LOCAL) -> str:
-        name, _ = self._chosen(self._real_topic(topic, owner), owner)
-        return name
-
     def address_of(self, topic: str, owner: str = LOCAL) -> str:
-        if owner == LOCAL or self._server is None or self.channel_of(topic, owner) != NTFY:
+        if owner == LOCAL or self._server is None or not self.places.is_on_ntfy(topic, owner):
             return ""
-        return address_of(self._server, self._real_topic(topic, owner), owner)
+        return address_of(self._server, self.places.real_topic(topic, owner), owner)
 
     def problems(self) -> list[str]:
         """Return what is wrong with the settings. This also loads what a delivery needs, so that the first one is
         fast."""
         self._http.open()
         channels = [*self._channels.values(), *([] if self._ntfy is None else [self._ntfy])]
-        problems = [problem for channel in channels if (problem := channel.problem()) is not None]
+        problems = [channel.problem for channel in channels if channel.problem is not None]
         alerts = None
-        if self._server is not None and self.channel_of(ALERTS) == NTFY and problem_of(self._server) is None:
-            alerts = problem_of_topic(self._server, self._alerts)
+        if self._server is not None and self.places.is_on_ntfy(ALERTS, LOCAL) and problem_of(self._server) is None:
+            alerts = problem_of_topic(self._server, self.places.alerts)
         return [*self._misnamed, *problems, *([] if alerts is None else [f"notifications.alerts: {alerts}"])]
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from html import escape
 from urllib.parse import quote_plus
 
-from duetime.engine.outcome import Failed, Outcome
+from duetime.engine.outcome import Outcome
 from duetime.kinds.notifications.delivery import OutgoingMessage
 from duetime.net.calls import checked
 from duetime.net.client import CallFailed, Http, HttpCall
@@ -56,10 +56,7 @@ class HttpChannel:
             self._headers["Content-Type"] = content_type
         self._is_json = "json" in content_type.lower()
         self._hidden: tuple[str, ...] = ()
-        self._problem = self._checked()
-
-    def problem(self) -> str | None:
-        return self._problem
+        self.problem = self._checked()
 
     def _checked(self) -> str | None:
         where = f"channels.{self._name}"
@@ -78,8 +75,6 @@ class HttpChannel:
         return None
 
     def deliver(self, outgoing: OutgoingMessage) -> Outcome:
-        if self._problem is not None:
-            return Failed(self._problem, permanent=True)
         call = self._call(outgoing)
         return self._hosts.pass_(
             self._receiver,

@@ -34,7 +34,7 @@ from duetime.service.masking import masked, without_secrets
 from duetime.service.presenters import instant_view, options_view, reads_as
 from duetime.service.services import Call
 from duetime.service.vocabulary import describe, format_local, iso_local, known_zone
-from duetime.service.warnings import TIME, ScheduleWarning, time_warnings
+from duetime.service.warnings import TIME, time_warnings
 from duetime.service.when import When, limits_of, read_policy
 
 _CRON_RULE = (
@@ -104,17 +104,15 @@ def schedule_notification(call: Call, args: Arguments) -> Reply:
     message, at = result.value, result.value.next
     assert at is not None, "a one-off always has a time"
     answer: dict[str, Any] = {"success": True, "message_id": message.id}
-    notes: list[ScheduleWarning] = []
+    notes = when.notes(at, call.scheduler.clock.now())
     if when.argument == "delay":
         local = iso_local(whole_second(at), when.zone)
         answer |= {"delay": args["delay"], "confirmation": f"Notification scheduled in {args['delay']}, at {local}"}
     else:
-        note = when.note(at, call.scheduler.clock.now())
-        confirmation = f"Notification scheduled for {format_local(at, when.zone)}"
-        confirmation += "" if note is None else f"; {note}"
+        confirmation = "; ".join((f"Notification scheduled for {format_local(at, when.zone)}", *notes))
         answer |= {"scheduled_time": instant_view(at, when.zone), "confirmation": confirmation}
-        notes = time_warnings([] if note is None else [note])  # instead of one about `today`
-    warnings = [*notes, *(each for each in message.warnings if each.code != TIME)]
+    others = (each for each in message.warnings if each.code != TIME)  # that one would be about `today`
+    warnings = [*time_warnings(notes), *others]
     return Reply(with_warnings(answer | _facts(message, when.zone), warnings))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duetime.kinds.notifications.delivery import ATTEMPTS
 from duetime.kinds.notifications.payload import PushMessage
-from duetime.mcp.definitions import Schema, number, text
+from duetime.mcp.definitions import FLAG, TEXT, Schema, number, text
 from duetime.mcp.schemas import (
     KEY,
     LIMITS_IN_FORCE,
@@ -64,35 +64,33 @@ def _item(properties: dict[str, Schema]) -> Schema:
     return {"type": "object", "properties": properties}
 
 
-_STRING: Schema = {"type": "string"}
-_BOOLEAN: Schema = {"type": "boolean"}
 _TIME: Schema = {"type": ["string", "null"], "description": "ISO 8601 with offset, in the caller's zone."}
-_SCHEDULE: dict[str, Schema] = {
-    "schedule_id": _STRING,
-    "cron_expression": {"type": ["string", "null"]},
-    "timezone": text("The zone that the cron expression is read in."),
-    "notification_topic": _STRING,
-    "label": {"type": ["string", "null"]},
-    "paused": _BOOLEAN,
-    "next_occurrence": {**_TIME, "description": "Null while it is paused."},
-    "last_occurrence": _TIME,
-    "notification_body": _STRING,
-}
 _FURTHER: dict[str, Schema] = {
-    **dict.fromkeys(("name", "note", "paused_until", "state_detail", "reads_as"), _STRING),
+    **dict.fromkeys(("name", "note", "paused_until", "state_detail", "reads_as"), TEXT),
     "options": OPTIONS_SET,
 }
-_MESSAGE: dict[str, Schema] = {
-    **dict.fromkeys(("message_id", "notification_topic", "notification_body"), _STRING),
-    "scheduled_time": {**_TIME, "description": "After its pause; null if that has no end."},
-    "paused": _BOOLEAN,
+_SCHEDULE: dict[str, Schema] = {
+    "schedule_id": TEXT,
+    "cron_expression": {"type": ["string", "null"]},
+    "timezone": text("The zone that the cron expression is read in."),
+    "notification_topic": TEXT,
+    "label": {"type": ["string", "null"]},
+    "paused": FLAG,
+    "next_occurrence": {**_TIME, "description": "Null while it is paused."},
+    "last_occurrence": _TIME,
+    "notification_body": TEXT,
     **_FURTHER,
 }
-_SCHEDULE |= _FURTHER
+_MESSAGE: dict[str, Schema] = {
+    **dict.fromkeys(("message_id", "notification_topic", "notification_body"), TEXT),
+    "scheduled_time": {**_TIME, "description": "After its pause; null if that has no end."},
+    "paused": FLAG,
+    **_FURTHER,
+}
 _RESULTS: dict[str, Schema] = {
     "success": {"type": "boolean", "description": "Whether it worked."},
-    "message_id": _STRING,
-    "schedule_id": _STRING,
+    "message_id": TEXT,
+    "schedule_id": TEXT,
     "scheduled_time": text("When datetime or time was given."),
     "delay": text("When delay was given."),
     "cron": text("CRON_TZ=<zone> <cron>"),
@@ -114,7 +112,7 @@ _RESULTS: dict[str, Schema] = {
     "datetime": text("ISO 8601 with offset."),
     "date": text("YYYY-MM-DD"),
     "time": text("HH:MM:SS"),
-    "timezone": _STRING,
+    "timezone": TEXT,
     "timestamp_ms": number("Milliseconds since 1970-01-01T00:00:00Z."),
 }
 

@@ -124,8 +124,9 @@ class QStashClient:
 
     def ask(self, question: Callable[[QStash], T]) -> T:
         """Make a request. Raise only QStashError."""
-        unheard: QStashError | None = None
-        for _ in range(ATTEMPTS):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 return question(self._sdk)
             except QStashError as error:
@@ -134,16 +135,10 @@ class QStashClient:
                 log.warning("QStash's SDK failed on an answer: %s", type(error).__name__)
                 reason = "QStash's answer could not be understood; check notifications.qstash_url"
                 failure = QStashError(reason, unheard=True)
-            failure.reason = self._masked(failure.reason)
-            failure.repeated = unheard is not None
-            if not failure.unheard:
+            failure.reason = without_secrets(without_values(failure.reason, self._hidden))
+            failure.repeated = attempt > 1
+            if not failure.unheard or attempt == ATTEMPTS:
                 raise failure
-            unheard = failure
-        assert unheard is not None
-        raise unheard
-
-    def _masked(self, reason: str) -> str:
-        return without_secrets(without_values(reason, self._hidden))
 
     def _send(self, request: httpx.Request) -> httpx.Response:
         """Send with one deadline for everything, bounded responses, no redirects and no proxy of the environment."""

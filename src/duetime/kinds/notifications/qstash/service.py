@@ -246,19 +246,16 @@ class QStashNotifications(Outside):
         return updated
 
     @as_result
-    @_ready
     def scheduled(self, caller: Caller, topic: str | None = None) -> list[Notification]:
-        return in_order(map(notification, self._rows(caller, topic, self._clock.now())))
+        return in_order(map(notification, self.schedules(caller, topic)))
 
     @_ready
     def schedules(self, caller: Caller, topic: str | None = None) -> Sequence[Schedule]:
-        return list(self._rows(caller, topic, self._clock.now()))
-
-    def _rows(self, caller: Caller, topic: str | None, now: Instant) -> Iterator[Schedule]:
-        """Yield what QStash has of the caller's records."""
+        """Return what QStash has of the caller's records."""
+        now = self._clock.now()
         own = self._store.remotes(caller.owner, now, topic) if caller.sees(caller.owner, KIND) else []
-        yield from self._recurring([each for each in own if each.kind == RemoteKind.SCHEDULE], now)
-        yield from self._messages([each for each in own if each.kind == RemoteKind.MESSAGE], now)
+        recurring = self._recurring([each for each in own if each.kind == RemoteKind.SCHEDULE], now)
+        return [*recurring, *self._messages([each for each in own if each.kind == RemoteKind.MESSAGE], now)]
 
     def _recurring(self, own: list[Remote], now: Instant) -> Iterator[Schedule]:
         listed = self._client().ask(lambda sdk: sdk.schedule.list()) if own else []

@@ -9,13 +9,12 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL, STOPPED, StopReason
 from duetime.engine.worker.capture import write_log
-from duetime.kinds.prompts.agent import CANNOT_START, Access, AgentReply, AgentRequest
+from duetime.kinds.prompts.agent import CANNOT_START, AgentReply, AgentRequest
 from duetime.kinds.prompts.agents.environment import MCP_CONFIG, SERVER, standard_config, visible, write_private
 from duetime.kinds.prompts.agents.gateway import OpeningStopped, opened
 from duetime.kinds.prompts.agents.gateway_tools import ToolSources, gateway_for
@@ -38,18 +37,6 @@ _REPORTS = 1.0
 """Seconds between two reports of what the program is doing."""
 _HURRIED = 0.5
 """Seconds of grace if the worker itself is about to end, because it still has to record the outcome of the run."""
-
-
-class Woken(NamedTuple):
-    """A run of the program."""
-
-    request: AgentRequest
-    allowance: Allowance
-    servers: Mapping[str, Access]
-    private: Path
-    """A folder for files that only this run may read."""
-    env: Mapping[str, str]
-    """Variables of our environment that the program sees."""
 
 
 class LoggedOutput:
@@ -124,12 +111,19 @@ class CommandAgent:
                 tempfile.TemporaryDirectory(prefix="duetime-run-", ignore_cleanup_errors=True) as private,
                 opened(gateway, stop_request) as tools,
             ):
-                woken = Woken(request, allowance, {SERVER: request.access, **tools}, Path(private), env)
-                reply = self._execute(woken, program, stop_request)
-        except ServerUnreachable as error:
-            return AgentReply(error=error.message)
-        except OpeningStopped as stopped:
-            return AgentReply(error=str(stopped))
+                inputs = PresetInput(
+                    text=request.text.encode(errors="replace").decode(),  # lone surrogates cannot be encoded
+                    servers={SERVER: request.access, **tools},
+                    private=Path(private),
+                    model=self._model,
+                    has_folder=bool(allowance.folder),
+                    env=env,
+                    web=allowance.web,
+                    dollars=request.left.dollars,
+                )
+                reply = self._execute(request, inputs, self._spec(inputs, program, allowance.folder), stop_request)
+        except (ServerUnreachable, OpeningStopped) as error:
+            return AgentReply(error=str(error))
         except OSError as error:  # no space for the folder, or no process can be started
             log.warning("agents.%s: %s cannot be started: %s", self._name, self._program, error)
             return AgentReply(
@@ -172,15 +166,20 @@ class CommandAgent:
             )
         return None
 
-    def _execute(self, woken: Woken, program: str, stop_request: Callable[[], StopRequest | None]) -> AgentReply:
-        request, private = woken.request, woken.private
-        tokens = {f"{name}_token": access.token for name, access in woken.servers.items()}
-        secrets = Secrets(request.access.token, woken.env, request.access.env, tokens)
+    def _execute(
+        self,
+        request: AgentRequest,
+        inputs: PresetInput,
+        spec: ProcessSpec,
+        stop_request: Callable[[], StopRequest | None],
+    ) -> AgentReply:
+        tokens = {f"{name}_token": access.token for name, access in inputs.servers.items()}
+        secrets = Secrets(request.access.token, inputs.env, request.access.env, tokens)
         reader: Reader = EventReader(self._preset.read) if self._preset else AnswerReader()
         stderr = OutputBuffer()
         outputs = [LoggedOutput(reader.take, secrets), LoggedOutput(stderr.add, secrets)]
-        spec = self._spec(woken, program)._replace(stdout=outputs[0].take, stderr=outputs[1].take)
-        process = GuardedCommand(spec, ChildLease(request.lease, self._limits.patience), str(private))
+        spec = spec._replace(stdout=outputs[0].take, stderr=outputs[1].take)
+        process = GuardedCommand(spec, ChildLease(request.lease, self._limits.patience), str(inputs.private))
         reported = _clock.monotonic()
 
         def report() -> bool:
@@ -221,28 +220,22 @@ class CommandAgent:
             case _:
                 return StopRequest(f"timed out after {request.patience:g} s", grace)
 
-    def _spec(self, woken: Woken, program: str) -> ProcessSpec:
-        invocation, private = self._invocation(woken), woken.private
-        work, scratch = private / "work", private / "tmp"
+    def _spec(self, inputs: PresetInput, program: str, folder: str) -> ProcessSpec:
+        invocation = self._invocation(inputs) if self._preset is None else self._preset.prepare(inputs)
+        work, scratch = inputs.private / "work", inputs.private / "tmp"
         work.mkdir()
         scratch.mkdir()  # programs leave error reports there, including the prompt
         return ProcessSpec(
-            (*self._command_for(program, private), *invocation.flags),
+            (*self._command_for(program, inputs.private), *invocation.flags),
             invocation.stdin.encode(),
-            env={**woken.env, "TMPDIR": str(scratch), **invocation.env},
-            folder=woken.allowance.folder or str(work),
+            env={**inputs.env, "TMPDIR": str(scratch), **invocation.env},
+            folder=folder or str(work),
         )
 
-    def _invocation(self, woken: Woken) -> Invocation:
-        request, allowance, servers, private, env = woken
-        text = request.text.encode(errors="replace").decode()  # replaces lone surrogates, which cannot be encoded
-        if self._preset is not None:
-            folder, dollars = bool(allowance.folder), request.left.dollars
-            return self._preset.prepare(
-                PresetInput(text, servers, private, self._model, folder, env, allowance.web, dollars)
-            )
-        own = {"DUETIME_MCP_CONFIG": write_private(private / MCP_CONFIG, standard_config(servers))}
-        return Invocation(("--", text), "", own) if self._as_argument else Invocation((), text, own)
+    def _invocation(self, inputs: PresetInput) -> Invocation:
+        """Return how a program without a preset is started."""
+        own = {"DUETIME_MCP_CONFIG": write_private(inputs.private / MCP_CONFIG, standard_config(inputs.servers))}
+        return Invocation(("--", inputs.text), "", own) if self._as_argument else Invocation((), inputs.text, own)
 
     def _command_for(self, program: str, private: Path) -> tuple[str, ...]:
         """Return the command; only the operator's own arguments have placeholders. The program is looked up from the

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import hmac
-import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -30,7 +29,6 @@ from duetime.settings import McpServerSettings
 if TYPE_CHECKING:
     import mcp_types as types
     from mcp import Client
-    from mcp.server.lowlevel.server import Server
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 NOT_ALLOWED = "Not allowed in this run: a call is refused. Say so if it is needed."
@@ -48,14 +46,12 @@ class GatewayTool(NamedTuple):
     """A tool of the gateway."""
 
     definition: types.Tool
-    answer: Answer | None
-    """Calls the tool; None if it is not allowed."""
-    full_name: str
-    """Its name in the settings, such as `github.get_build`."""
+    answer: Answer
+    """Calls the tool. Raises NotAllowed."""
 
 
 class NotAllowed(Exception):
-    """A tool was called for something that is not allowed; the message names it."""
+    """A tool was called that is not allowed, or for something that is not; the message names it."""
 
 
 class ToolGateway:
@@ -65,33 +61,34 @@ class ToolGateway:
         self,
         allowance: Allowance,
         servers: Mapping[str, McpServerSettings],
-        own: Sequence[GatewayTool] = (),
-        environment: Mapping[str, str] | None = None,
-        end: Callable[[], None] = lambda: None,
+        own: Sequence[GatewayTool],
+        environment: Mapping[str, str],
+        end: Callable[[], None],
     ) -> None:
         """`own`: tools that the gateway implements itself. `end` stops their calls in progress, and waits for them."""
-        self._allowance, self._servers = allowance, servers
-        self._environment = os.environ if environment is None else environment
+        self._allowance, self._servers, self._environment = allowance, servers, environment
         self._tools = {each.definition.name: each for each in own}
-        self._token = secrets.token_urlsafe(32)
         self._open, self._end = AsyncExitStack(), end
         self.access = Access(None, "")
         self.denied: list[str] = []
         """Tools that the agent called and was not allowed to use."""
 
     async def __aenter__(self) -> Self:
+        from mcp.server.lowlevel.server import Server
+
         async with AsyncExitStack() as opening:
             for name in self._allowance.servers:
                 server = UserServer(name, self._servers[name], self._environment)
                 client = await opening.enter_async_context(server)
                 for tool in await tools_of(name, client):
                     self._add(name, tool, client, server.credentials)
-            listening = opening.enter_context(_listening())
-            sdk = self._sdk_server()
-            app = _guarded(sdk.streamable_http_app(), self._token)
+            listening = opening.enter_context(socket.create_server(("127.0.0.1", 0)))
+            sdk = Server("duetime-tools", on_list_tools=self._list, on_call_tool=self._call)
+            token = secrets.token_urlsafe(32)
+            app = _guarded(sdk.streamable_http_app(), token)
             await opening.enter_async_context(sdk.session_manager.run())
             await opening.enter_async_context(_serving(app, listening))
-            self.access = Access(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", self._token)
+            self.access = Access(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", token)
             self._open = opening.pop_all()
         return self
 
@@ -106,7 +103,11 @@ class ToolGateway:
         full_name, name = f"{server}.{tool.name}", f"{server}_{tool.name}"
         if not self._allowance.allows_tool(server, tool.name):
             stub = type(tool)(name=name, description=NOT_ALLOWED, input_schema={"type": "object"})
-            self._tools[name] = GatewayTool(stub, None, full_name)
+
+            async def refuse(arguments: dict[str, Any]) -> types.CallToolResult:
+                raise NotAllowed(full_name)
+
+            self._tools[name] = GatewayTool(stub, refuse)
             return
 
         async def forward(arguments: dict[str, Any]) -> types.CallToolResult:
@@ -116,12 +117,7 @@ class ToolGateway:
                 reason = without_secrets(without_values(str(error), credentials))
                 return problem(f"{full_name} failed: {reason or type(error).__name__}")
 
-        self._tools[name] = GatewayTool(tool.model_copy(update={"name": name}), forward, full_name)
-
-    def _sdk_server(self) -> Server[Any]:
-        from mcp.server.lowlevel.server import Server
-
-        return Server("duetime-tools", on_list_tools=self._list, on_call_tool=self._call)
+        self._tools[name] = GatewayTool(tool.model_copy(update={"name": name}), forward)
 
     async def _list(self, ctx: object, params: object) -> types.ListToolsResult:
         import mcp_types as types
@@ -132,8 +128,6 @@ class ToolGateway:
         tool = self._tools.get(params.name)
         if tool is None:
             return problem(f"There is no tool {params.name[:100]}; tools/list shows what there is.")
-        if tool.answer is None:
-            return self._refuse(tool.full_name)
         try:
             return await tool.answer(dict(params.arguments or {}))
         except NotAllowed as refused:
@@ -198,26 +192,16 @@ def _redacted(result: types.CallToolResult, credentials: Sequence[str]) -> types
 
 
 def problem(text: str) -> types.CallToolResult:
+    return reply(text, is_error=True)
+
+
+def reply(text: str, *, is_error: bool = False) -> types.CallToolResult:
     import mcp_types as types
 
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
-
-
-def reply(text: str) -> types.CallToolResult:
-    import mcp_types as types
-
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
 
 
 # -- listening --------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _listening() -> Iterator[socket.socket]:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        yield listener
 
 
 @asynccontextmanager

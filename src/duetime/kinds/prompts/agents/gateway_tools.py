@@ -6,7 +6,7 @@ import shlex
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -98,11 +98,45 @@ class Commands:
                 return problem(_RUN_OVER)
             self._running += 1
         try:
-            return _run(self._request, self._folder, self._env, words, lambda: self._over)
+            return self._execute(words)
         finally:
             with self._changed:
                 self._running -= 1
                 self._changed.notify_all()
+
+    def _execute(self, words: Sequence[str]) -> types.CallToolResult:
+        env = self._env
+        program = shutil.which(words[0], path=env.get("PATH", ""))
+        if program is None:
+            return problem(f"there is no program {words[0][:200]}")
+        output = OutputBuffer(_MOST_OUTPUT // 2, _MOST_OUTPUT // 2)
+        deadline = _clock.monotonic() + LONGEST_COMMAND
+
+        def stop() -> StopRequest | None:
+            if self._request.stop.is_set():
+                return StopRequest("the run was stopped")
+            if self._over:
+                return StopRequest(_RUN_OVER)
+            return None if _clock.monotonic() < deadline else StopRequest("it took too long", LIMITS.grace)
+
+        with tempfile.TemporaryDirectory(prefix="duetime-command-", ignore_cleanup_errors=True) as private:
+            argv = (str(Path(program).absolute()), *words[1:])
+            spec = ProcessSpec(argv, stdout=output.add, env={**env, "TMPDIR": private}, folder=self._folder or private)
+            try:
+                process = GuardedCommand(spec, ChildLease(self._request.lease, LIMITS.patience), private)
+            except OSError as error:
+                return problem(f"it cannot be started: {(error.strerror or 'no reason given').lower()}")
+            try:
+                why = process.watch(stop)
+            finally:
+                process.close()
+        text = Secrets(self._request.access.token, env).without(output.text())
+        if why is None and process.expired:
+            why = STOPPED[StopReason.LEASE]
+        if why is not None:
+            return problem(f"{text}\n[{why}]")
+        code = process.exit_status.code
+        return reply(text or "(no output)") if code == 0 else problem(f"{text}\n[exit code {code}]")
 
     def end(self) -> None:
         """Stop the commands in progress, and wait until they have ended, because a retry may use the same folder."""
@@ -127,43 +161,7 @@ def _command_tool(commands: Commands, allowance: Allowance) -> GatewayTool:
             raise NotAllowed(f"the command {' '.join(words)[:200]}")
         return await anyio.to_thread.run_sync(partial(commands.run, words))
 
-    return GatewayTool(definition, answer, "run_command")
-
-
-def _run(
-    request: AgentRequest, folder: str, env: Mapping[str, str], words: Sequence[str], is_over: Callable[[], bool]
-) -> types.CallToolResult:
-    program = shutil.which(words[0], path=env.get("PATH", ""))
-    if program is None:
-        return problem(f"there is no program {words[0][:200]}")
-    output = OutputBuffer(_MOST_OUTPUT // 2, _MOST_OUTPUT // 2)
-    began = _clock.monotonic()
-
-    def stop() -> StopRequest | None:
-        if request.stop.is_set():
-            return StopRequest("the run was stopped")
-        if is_over():
-            return StopRequest(_RUN_OVER)
-        return None if _clock.monotonic() - began < LONGEST_COMMAND else StopRequest("it took too long", LIMITS.grace)
-
-    with tempfile.TemporaryDirectory(prefix="duetime-command-", ignore_cleanup_errors=True) as private:
-        argv = (str(Path(program).absolute()), *words[1:])
-        spec = ProcessSpec(argv, stdout=output.add, env={**env, "TMPDIR": private}, folder=folder or private)
-        try:
-            process = GuardedCommand(spec, ChildLease(request.lease, LIMITS.patience), private)
-        except OSError as error:
-            return problem(f"it cannot be started: {(error.strerror or 'no reason given').lower()}")
-        try:
-            why = process.watch(stop, lambda: False)
-        finally:
-            process.close()
-    text = Secrets(request.access.token, env).without(output.text())
-    if why is None and process.expired:
-        why = STOPPED[StopReason.LEASE]
-    if why is not None:
-        return problem(f"{text}\n[{why}]")
-    code = process.exit_status.code
-    return reply(text or "(no output)") if code == 0 else problem(f"{text}\n[exit code {code}]")
+    return GatewayTool(definition, answer)
 
 
 # -- the web ----------------------------------------------------------------------------------------------------------
@@ -188,7 +186,7 @@ def _web_tool(allowed_hosts: tuple[str, ...]) -> GatewayTool:
     async def answer(arguments: dict[str, Any]) -> types.CallToolResult:
         return await anyio.to_thread.run_sync(partial(fetch, str(arguments.get("url", ""))))
 
-    return GatewayTool(definition, answer, "fetch_page")
+    return GatewayTool(definition, answer)
 
 
 # -- skills -----------------------------------------------------------------------------------------------------------
@@ -214,7 +212,7 @@ def _skill_tool(folders: Mapping[str, Path]) -> GatewayTool:
         files = sorted(str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file())[:100]
         return reply(f"{text}\n\nFiles of this skill, in {folder}: {', '.join(files)}")
 
-    return GatewayTool(definition, answer, "read_skill")
+    return GatewayTool(definition, answer)
 
 
 def _description(folder: Path) -> str:

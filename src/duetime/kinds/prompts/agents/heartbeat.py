@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import clean_text, json_object, shorten_error
@@ -25,7 +25,7 @@ from duetime.engine.triggers import build_trigger, trigger_to_json
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentReply, AgentRequest, DuePrompt, Spent, answers_later
 from duetime.kinds.prompts.allowance import Allowance
-from duetime.kinds.prompts.inbox import RunCheckout
+from duetime.kinds.prompts.inbox import ReleasingAgent, RunCheckout
 from duetime.kinds.prompts.kind import KIND
 from duetime.settings.sections import HEARTBEAT
 
@@ -39,25 +39,20 @@ _NO_FAULT = (StopReason.SHUTDOWN, StopReason.LEASE)
 """The worker ended: a beat that was interrupted runs again, and so do the prompts that it took."""
 
 
-class MissingInstructions(NamedTuple):
-    """The reason why there are no standing instructions."""
-
-    reason: str
-
-
-class HeartbeatAgent:
+class HeartbeatAgent(ReleasingAgent):
     """Wakes another agent. The heartbeat's schedule wakes it, and so does any due prompt that names it."""
 
     def __init__(self, inner: Agent, instructions: Path, owner: str, zone: str, checkout: RunCheckout) -> None:
-        self._inner, self._instructions = inner, instructions
-        self._owner, self._zone, self._checkout = owner, zone, checkout
+        super().__init__(inner, checkout)
+        self._instructions, self._owner, self._zone = instructions, owner, zone
 
     def wake(self, request: AgentRequest) -> AgentReply | Outcome:
         if request.owner != self._owner:  # other owners must not read the standing instructions
             return AgentReply(error=f"the heartbeat is {self._owner}'s own; choose another agent", permanent=True)
-        standing = read_standing(self._instructions)
-        if isinstance(standing, MissingInstructions):
-            return AgentReply(error=standing.reason, permanent=True)
+        try:
+            standing = read_standing(self._instructions)
+        except InvalidInput as error:
+            return AgentReply(error=error.message, permanent=True)
         own = []
         if request.prompt != BEAT:
             parts = request.task, request.run, request.owner, request.prompt + request.data, request.due, request.stored
@@ -84,12 +79,6 @@ class HeartbeatAgent:
         if error is not None:
             return shorten_error(f"the heartbeat failed: {error}")
         return NOT_REACHED if taken and self._checkout.left(request) < taken else LEFT
-
-    def missing(self) -> str | None:
-        return self._inner.missing()
-
-    def close(self) -> None:
-        self._inner.close()
 
 
 def _is_about(own: Sequence[DuePrompt], taken: Sequence[DuePrompt]) -> bool:
@@ -122,20 +111,22 @@ def _limited_by(request: AgentRequest, taken: Sequence[DuePrompt]) -> AgentReque
     return replace(request, depth=depth, allowance=allowance, access=request.deeper(depth, allowance.text()))
 
 
-def read_standing(path: Path) -> str | MissingInstructions:
-    """Read the standing instructions. This is done at each beat, so that an edit of the file affects the next beat."""
+def read_standing(path: Path) -> str:
+    """Read the standing instructions. This is done at each beat, so that an edit of the file affects the next beat.
+    Raises InvalidInput if there are none."""
     fix = "write it, or name another one with `instructions` under [heartbeat]"
     try:
         with path.open("rb") as file:
             content = file.read(LONGEST + 1)
     except OSError as error:
-        return MissingInstructions(
-            f"the heartbeat has no instructions: {path.name} cannot be read ({error.strerror}); {fix}"
-        )
+        reason = f"the heartbeat has no instructions: {path.name} cannot be read ({error.strerror}); {fix}"
+        raise InvalidInput(reason) from error
     if len(content) > LONGEST:
-        return MissingInstructions(f"the heartbeat's instructions in {path.name} are longer than {LONGEST // 1024} KiB")
+        raise InvalidInput(f"the heartbeat's instructions in {path.name} are longer than {LONGEST // 1024} KiB")
     text = clean_text(content.decode(errors="replace")).strip()
-    return text or MissingInstructions(f"the heartbeat has no instructions: {path.name} is empty; {fix}")
+    if not text:
+        raise InvalidInput(f"the heartbeat has no instructions: {path.name} is empty; {fix}")
+    return text
 
 
 def beat_text(standing: str, own: Sequence[DuePrompt], taken: Sequence[DuePrompt], zone: str, mark: str) -> str:

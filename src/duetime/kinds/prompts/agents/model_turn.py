@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetime.engine.clock import Instant
-from duetime.engine.encoding import clean_text
+from duetime.engine.encoding import clean_text, parse_json
 from duetime.engine.model import UNLIMITED, Left
 from duetime.engine.times import format_local, iso_local
 from duetime.kinds.prompts.agent import Spent
@@ -36,10 +35,7 @@ class ToolCall(NamedTuple):
     failed: bool
 
     def view(self) -> dict[str, Any]:
-        try:
-            arguments = json.loads(self.arguments)
-        except (ValueError, RecursionError):  # cut, or the model wrote no JSON
-            arguments = self.arguments
+        arguments = parse_json(self.arguments, otherwise=self.arguments)  # cut, or the model wrote no JSON
         view = {"name": self.name, "arguments": arguments, "result": self.result}
         return {**view, "failed": True} if self.failed else view
 

@@ -56,19 +56,17 @@ def _missing(name: str, reason: str) -> str:
     return f"model: {name[:100]} is not known; {advice}"
 
 
-def key_of(name: str) -> str:
-    """Return the environment variable that holds a model's key, or a general phrase if it is not known."""
-    maker = name.partition(":")[0]
-    known = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "google": "GEMINI_API_KEY"}
-    return known.get(maker.partition("-")[0], "its API key")
-
-
 _KEYS = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "openai": ("OPENAI_API_KEY",),
     "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
 }
 """Variables of which one contains the key, by maker. Other makers have further ways to sign in."""
+
+
+def key_of(name: str) -> str:
+    """Return the environment variable that holds a model's key, or a general phrase if it is not known."""
+    return _KEYS.get(name.partition(":")[0].partition("-")[0], ("its API key",))[0]
 
 
 def missing_for(name: str) -> str | None:

@@ -31,7 +31,7 @@ from duetime.kinds.prompts.agents.transcript import Read
 
 
 class PresetInput(NamedTuple):
-    """The input of a preset for one run."""
+    """The input of a preset, or of a program without one, for one run."""
 
     text: str
     servers: Mapping[str, Access]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from duetime.engine.encoding import json_object, parse_json
 from duetime.kinds.prompts.agent import AgentReply, Spent
 from duetime.kinds.prompts.agents.environment import SERVER, TOOLS
 from duetime.processes.child import signal_name
@@ -123,8 +124,8 @@ class EventReader:
             self._event(line)
 
     def _event(self, line: bytes) -> None:
-        event = parse_json(line)
-        if isinstance(event, dict):
+        event = json_object(line)
+        if event is not None:
             self._read(self.transcript, event)
         elif not self.transcript.beginning:
             self.transcript.beginning = line[:_BEGINNING].decode("utf-8", "replace").strip()
@@ -190,14 +191,6 @@ def read_usage(transcript: Transcript, usage: object) -> None:
             number(first_present(usage, "input_tokens", "prompt_tokens")) + cached,
             first_present(usage, "output_tokens", "completion_tokens"),
         )
-
-
-def parse_json(text: str | bytes) -> Any:
-    """Return the parsed JSON, or None if it cannot be read."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def lookup(value: object, *path: str) -> Any:

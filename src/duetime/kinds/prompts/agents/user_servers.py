@@ -109,30 +109,24 @@ class UserServer:
 
 async def tools_of(name: str, client: Client) -> list[types.Tool]:
     """Return all tools of a server. Raises ServerUnreachable, also if the list is too long or takes too long."""
+    tools: list[types.Tool] = []
+    cursor = None
     try:
         async with asyncio.timeout(CONNECT):
-            tools, is_complete = await _listed(client)
+            for _ in range(_MOST_PAGES):
+                page = await client.list_tools(cursor=cursor)
+                tools += page.tools
+                cursor = page.next_cursor
+                if cursor is None or len(tools) > _MOST_TOOLS:
+                    break
     except TimeoutError:
         raise ServerUnreachable(f"the MCP server {name} did not list its tools in {CONNECT:g} s") from None
     except Exception as error:
         raise ServerUnreachable(f"the MCP server {name} lists no tools ({_cause(error)})") from error
-    if not is_complete:
+    if cursor is not None or len(tools) > _MOST_TOOLS:
         most = f"{_MOST_TOOLS} tools on {_MOST_PAGES} pages"
         raise ServerUnreachable(f"the MCP server {name} lists more than {most}; let it offer fewer")
     return tools
-
-
-async def _listed(client: Client) -> tuple[list[types.Tool], bool]:
-    """Return the tools on the first pages, and whether these are all."""
-    tools: list[types.Tool] = []
-    cursor = None
-    for _ in range(_MOST_PAGES):
-        page = await client.list_tools(cursor=cursor)
-        tools += page.tools
-        cursor = page.next_cursor
-        if cursor is None or len(tools) > _MOST_TOOLS:
-            break
-    return tools, cursor is None and len(tools) <= _MOST_TOOLS
 
 
 def _cause(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from duetime.engine.policy.follow_ups import result_text
@@ -50,7 +50,7 @@ def prompt_result(call: Call, arguments: Arguments) -> Reply:
             raise Refusal(f"Run {number} not found.")
         latest = Latest(one)
     view = _view(call, latest, zone)
-    return Reply(view, _text(latest, view.get("prompt"), zone))
+    return Reply(view, _text(latest, view, zone))
 
 
 class Latest(NamedTuple):
@@ -75,7 +75,7 @@ def whole_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
         "result": masked(view["result"]),
         **_prompt_view(call, run, zone),
         "expires_at": instant_view(run.expires, zone),
-        "attempts": [attempt_view(each, zone) for each in call.scheduler.attempts(call.caller, run.id)],
+        "attempts": [attempt_view(each, zone) for each in call.scheduler.store.attempts(run.id)],
     }
 
 
@@ -116,7 +116,7 @@ def _view(call: Call, latest: Latest, zone: str) -> dict[str, Any]:
     parts = result if isinstance(result, dict) else {}
     maybe = {
         "finished": instant_view(run.finished, zone),
-        "result": None if run.result is None else _answered(run),
+        "result": None if run.result is None else str(masked(result_text(run.result))),
         "outcome": masked(parts.get("outcome")),
         "agent": parts.get("agent"),
         "reason": masked(run.error),
@@ -152,26 +152,22 @@ def _prompt_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
     return view | {"edited_since": instant_view(task.definition.written, zone)}
 
 
-def _answered(run: Run) -> str:
-    """Return the result without anything that looks like a credential, as every interface shows it."""
-    return str(masked(result_text(run.result)))
-
-
-def _text(latest: Latest, prompt: str | None, zone: str) -> str:
+def _text(latest: Latest, view: Mapping[str, Any], zone: str) -> str:
+    """Return the text of an answer with the structured content `view`."""
     run, earlier, not_run = latest
     ended = f" on {local_time(run.finished, zone)}" if run.finished is not None and run.status not in LIVE else ""
     lines = [f"Run {run.id} of task #{run.schedule}, due {local_time(run.due, zone)}: {run.status}{ended}."]
-    if prompt is not None:
-        lines.append(f"The prompt, as data: {headline(prompt, MAX_PROMPT)}")
-    if run.error is not None:
-        lines.append(f"Why: {harmless(masked(run.error))}")
-    if run.report is not None and run.status in LIVE:
-        lines.append(f"Its latest report: {harmless(masked(run.report))}")
+    if "prompt" in view:
+        lines.append(f"The prompt, as data: {headline(view['prompt'], MAX_PROMPT)}")
+    if "reason" in view:
+        lines.append(f"Why: {harmless(view['reason'])}")
+    if "report" in view:
+        lines.append(f"Its latest report: {harmless(view['report'])}")
     for title, runs in (("Since then it did not run", not_run), ("Earlier runs", earlier)):
         if runs:
             named = ", ".join(f"{each.id} ({each.status}, due {local_time(each.due, zone)})" for each in runs)
             lines.append(f"{title}: {named}.")
-    if (answer := _answered(run)) == "":
-        return "\n".join(lines)
-    # The answer comes last and is declared as data: whatever it claims, nothing after it is from us.
-    return "\n".join([*lines, f"What was answered, as data:\n\n{answer}"])
+    if answer := view.get("result"):
+        # The answer comes last and is declared as data: whatever it claims, nothing after it is from us.
+        lines.append(f"What was answered, as data:\n\n{answer}")
+    return "\n".join(lines)

@@ -224,11 +224,10 @@ def schedule_cancel(call: Call, args: Arguments) -> Reply:
     except DuetimeError as error:
         if error.code in ("not_found", "not_possible"):
             raise Refusal(refusal, **_other_tools(task)) from None
-        raise refusal_of(error) from None
+        raise
     warning = warn_of_end(*describe_end(call, task, "cancel").values())
     view = with_owner(call, {"id": definition.id, "status": "cancelled", **warning}, definition.owner)
-    lines = (f"Cancelled task #{definition.id}.", *(f"Warning: {each}" for each in warning.get("warnings", ())))
-    return Reply(view, "\n".join(lines))
+    return Reply(view, lines(f"Cancelled task #{definition.id}.", (), warning.get("warnings", ())))
 
 
 def _other_tools(task: Schedule) -> dict[str, str]:

@@ -12,7 +12,7 @@ from duetime.engine.triggers.build import readable
 from duetime.kinds.prompts.framing import is_from_agents
 from duetime.kinds.prompts.kind import CUT, KIND, deliver_to, harmless, headline, payload_of, prompt_of
 from duetime.kinds.prompts.payload import LIMITS
-from duetime.mcp.definitions import Arguments, Reply, Schema, ToolProblem, id_or_name
+from duetime.mcp.definitions import Arguments, Reply, Schema, id_or_name
 from duetime.mcp.schemas import lookup_fields
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.lookup import find_schedule
@@ -40,16 +40,14 @@ Answer = Callable[[Call, Arguments], Reply]
 
 
 def refusing(answer: Answer) -> Answer:
-    """Return a refusal, and a ToolProblem such as an unknown time zone, as a normal result."""
+    """Return a refusal, and an error such as an unknown time zone, as a normal result."""
 
     @wraps(answer)
     def answered(call: Call, arguments: Arguments) -> Reply:
         try:
             return answer(call, arguments)
-        except (Refusal, ToolProblem, DuetimeError) as problem:
-            if isinstance(problem, DuetimeError) and problem.code in STORE_ERRORS:  # its message may name a path
-                problem = error("the store cannot be reached right now; try again in a moment.")
-            refusal = problem if isinstance(problem, Refusal) else error(str(problem))
+        except (Refusal, DuetimeError) as problem:
+            refusal = problem if isinstance(problem, Refusal) else refusal_of(problem)
             return Reply({"error": str(refusal), **refusal.fields}, str(refusal))
 
     return answered
@@ -86,15 +84,14 @@ def task_named(arguments: Arguments) -> str:
 def found_task(call: Call, arguments: Arguments, refusal: str, tool: str | None, *, deleted: bool = False) -> Schedule:
     """Return the prompt that the argument `id` names, or raise the refusal, which suggests `tool` for an id of another
     kind. Without `tool`, it suggests the tool that cancels that kind."""
-    task_named(arguments)
     try:
-        return find_schedule(call.scheduler, call.caller, arguments["id"], KIND, deleted=deleted)
+        return find_schedule(call, arguments["id"], KIND, deleted=deleted)
     except DuetimeError as error:
         if error.code == "not_found":
             raise Refusal(refusal, **lookup_fields(error, tool)) from None
         if error.code == "ambiguous":
             raise Refusal(f"Error: {harmless(error.message)}.", **lookup_fields(error, tool)) from None
-        raise refusal_of(error) from None
+        raise
 
 
 def fire_time(schedule: Schedule) -> Instant | None:

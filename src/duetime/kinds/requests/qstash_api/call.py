@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -63,6 +63,15 @@ def not_found(what: str, id: str) -> DuetimeError:
 def not_offered(what: str) -> DuetimeError:
     offered = "it has schedules, messages, batches, a DLQ and logs"
     return refuse("not_offered", f"{what} not offered by this server; {offered}")
+
+
+def is_changed(change: Callable[[], object]) -> bool:
+    """Make a change; return False if it was refused."""
+    try:
+        change()
+    except DuetimeError:
+        return False
+    return True
 
 
 _ENCODED = re.compile(r"https?%3a", re.IGNORECASE)

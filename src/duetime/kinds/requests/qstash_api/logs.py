@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from duetime.engine.clock import Instant
-from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Attempt, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.scopes import WRITE
 from duetime.engine.store import Page
-from duetime.kinds.requests.qstash_api.call import PREFIX, ApiResponse, Asking, not_found, not_offered
+from duetime.kinds.requests.qstash_api.call import PREFIX, ApiResponse, Asking, is_changed, not_found, not_offered
 from duetime.kinds.requests.qstash_api.lookup import (
     FailedMessage,
     Filter,
@@ -140,7 +140,7 @@ def _of_run(asking: Asking, run: Run) -> list[View]:
 
 
 def _of_message(asking: Asking, message: QStashMessage) -> list[View]:
-    attempts = [] if message.run is None else asking.scheduler.attempts(asking.caller, message.run.id)
+    attempts = [] if message.run is None else asking.scheduler.store.attempts(message.run.id)
     return log_rows(message, attempts, asking.caller.depth)
 
 
@@ -195,7 +195,7 @@ def delete_failure(asking: Asking) -> ApiResponse:
 
 def delete_failures(asking: Asking) -> ApiResponse:
     failures, cursor = _chosen(asking)
-    number = sum(_is_changed(partial(asking.scheduler.dismiss, asking.caller, each.run.id)) for each in failures)
+    number = sum(is_changed(partial(asking.scheduler.dismiss, asking.caller, each.run.id)) for each in failures)
     return ApiResponse(without_nulls({"deleted": number, "cursor": cursor}))
 
 
@@ -209,17 +209,8 @@ def retry_failure(asking: Asking) -> ApiResponse:
 def retry_failures(asking: Asking) -> ApiResponse:
     _refuse_settings(asking)
     failures, cursor = _chosen(asking)
-    done = [each for each in failures if _is_changed(partial(asking.scheduler.retry, asking.caller, each.run.id))]
+    done = [each for each in failures if is_changed(partial(asking.scheduler.retry, asking.caller, each.run.id))]
     return ApiResponse(without_nulls({"responses": [_retried(each) for each in done], "cursor": cursor}))
-
-
-def _is_changed(change: Callable[[], object]) -> bool:
-    """Make a change; return False if it was refused."""
-    try:
-        change()
-    except DuetimeError:
-        return False
-    return True
 
 
 def _chosen(asking: Asking) -> tuple[Sequence[FailedMessage], str | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -122,7 +121,7 @@ def _read(cursor: str | None, sources: int) -> tuple[int, str | None, int]:
         return 0, None, 0
     try:
         position = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, binascii.Error, RecursionError):
+    except (ValueError, RecursionError):
         position = None
     match position:
         case [int(number), str() | None as at, int(row)] if 0 <= number < sources and row >= 0:
@@ -171,8 +170,8 @@ def find_message(asking: Asking, id: str) -> QStashMessage | None:
         return message if message is not None and message.schedule.definition.public_id == schedule_id else None
     if not id.startswith(ONCE):
         return None
-    number = scheduler.number_of(caller, id)
-    run = None if number is None else latest_run(asking, number)
+    schedule = scheduler.find(caller, id, deleted=True)
+    run = None if schedule is None else latest_run(asking, schedule.definition.id)
     if run is not None:
         return message_of(asking, run)
     schedule = scheduler.find(caller, id, KIND)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -22,6 +24,7 @@ from duetime.kinds.requests.qstash_api.call import (
     ApiResponse,
     Asking,
     Request,
+    is_changed,
     joined,
     message_for,
     not_found,
@@ -156,15 +159,11 @@ def _all(asking: Asking) -> Iterator[QStashMessage]:
 
 def _cancel(asking: Asking, message: QStashMessage) -> bool:
     """Cancel a message. Return False if it ended before it could be cancelled."""
-    asking.scheduler.check_scopes(asking.caller, DELETE)
-    try:
-        if message.is_once:
-            asking.scheduler.cancel(asking.caller, message.schedule.definition.public_id, KIND)
-        else:
-            asking.scheduler.cancel_run(asking.caller, 0 if message.run is None else message.run.id)
-    except DuetimeError:
-        return False
-    return True
+    scheduler, caller = asking.scheduler, asking.caller
+    scheduler.check_scopes(caller, DELETE)
+    if message.is_once or message.run is None:
+        return is_changed(partial(scheduler.cancel, caller, message.schedule.definition.public_id, KIND))
+    return is_changed(partial(scheduler.cancel_run, caller, message.run.id))
 
 
 def _key(request: Request, now: Instant) -> str | None:
@@ -229,11 +228,8 @@ def _upsert(scheduler: Scheduler, caller: Caller, new: NewSchedule) -> None:
         scheduler.delete(caller, schedule.definition.public_id, KIND)
         schedule = None
     if schedule is None:
-        try:
+        with suppress(KeyReused):
             scheduler.create(caller, new)
-        except KeyReused:
-            pass
-        else:
             return
         schedule = scheduler.find_by_key(caller, new.idempotency_key or "", KIND)  # created concurrently
     if schedule is not None:

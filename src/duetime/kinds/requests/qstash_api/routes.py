@@ -11,7 +11,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from duetime.engine.errors import DuetimeError
-from duetime.engine.kind import Caller
 from duetime.engine.scheduler import Scheduler
 from duetime.kinds.requests.kind import RequestKind
 from duetime.kinds.requests.qstash_api import logs, messages
@@ -56,14 +55,9 @@ def routes(services: Services, identify: Callable[[], Call]) -> list[BaseRoute]:
     """Return the routes for the HTTP application; `identify` returns the call of the current request."""
     keys = services.kind(RequestKind).keys
     assert keys is not None, "this kind was built without signing keys"
-    return qstash_routes(services.scheduler, lambda: identify().caller, keys)
-
-
-def qstash_routes(scheduler: Scheduler, identify: Callable[[], Caller], keys: SigningKeys) -> list[BaseRoute]:
-    """Return the routes. `identify` returns the caller of the current request."""
 
     def serve(path: str, work: Work, *methods: str) -> Route:
-        return Route(path, _handler(work, scheduler, identify), methods=list(methods))
+        return Route(path, _handler(work, services.scheduler, identify), methods=list(methods))
 
     absent = [
         serve(f"/v2/{name}{rest}", _absent(what), *_ANY)
@@ -98,10 +92,10 @@ def qstash_routes(scheduler: Scheduler, identify: Callable[[], Caller], keys: Si
     ]
 
 
-def _handler(work: Work, scheduler: Scheduler, identify: Callable[[], Caller]) -> Handler:
+def _handler(work: Work, scheduler: Scheduler, identify: Callable[[], Call]) -> Handler:
     async def handle(request: Request) -> Response:
         # Operators are ordinary users of this API: they list and cancel only what they own.
-        caller = identify()._replace(operator=False)
+        caller = identify().caller._replace(operator=False)
         query = request.query_params
         route = PUBLISH if request.url.path.startswith(PUBLISH) else SCHEDULES
         raw = request.scope.get("raw_path") or request.scope["path"].encode()

@@ -169,14 +169,17 @@ FROM unnest(?::text[]) AS given (lane) LEFT JOIN LATERAL (
   FROM due e WHERE e.lane = given.lane ORDER BY e.at, e.schedule, e.run LIMIT 1
 ) d ON true
 
--- name: earliest_but
--- From owner to owner, past those that are left out: what they have waiting costs nothing.
+-- part: owners_in_lanes
+-- From owner to owner: what one of them has waiting costs nothing.
 WITH RECURSIVE owners (lane, owner) AS (
   SELECT given.lane, (SELECT min(e.owner) FROM due e WHERE e.lane = given.lane) FROM unnest(?::text[]) AS given (lane)
   UNION ALL
   SELECT o.lane, (SELECT min(e.owner) FROM due e WHERE e.lane = o.lane AND e.owner > o.owner)
   FROM owners o WHERE o.owner IS NOT NULL
 )
+
+-- name: earliest_but
+{owners_in_lanes}
 SELECT d.* FROM owners o CROSS JOIN LATERAL (
   SELECT e.lane, e.at, e.schedule, e.run, e.owner
   FROM due e WHERE e.lane = o.lane AND e.owner = o.owner AND e.at > ? ORDER BY e.at, e.schedule, e.run LIMIT 1
@@ -185,13 +188,8 @@ WHERE o.owner IS NOT NULL AND (o.lane, o.owner) NOT IN (
   SELECT t.value ->> 0, t.value ->> 1 FROM jsonb_array_elements(?::jsonb) AS t (value))
 
 -- name: unreachable
--- The first entry of each owner in some lanes, unless it was noted that it waits. From owner to owner, as above.
-WITH RECURSIVE owners (lane, owner) AS (
-  SELECT given.lane, (SELECT min(e.owner) FROM due e WHERE e.lane = given.lane) FROM unnest(?::text[]) AS given (lane)
-  UNION ALL
-  SELECT o.lane, (SELECT min(e.owner) FROM due e WHERE e.lane = o.lane AND e.owner > o.owner)
-  FROM owners o WHERE o.owner IS NOT NULL
-)
+-- The first entry of each owner in some lanes, unless it was noted that it waits.
+{owners_in_lanes}
 SELECT o.lane, s.* FROM owners o CROSS JOIN LATERAL (
   SELECT e.schedule FROM due e
   WHERE e.lane = o.lane AND e.owner = o.owner AND e.at <= ? ORDER BY e.at, e.schedule, e.run LIMIT 1
@@ -283,22 +281,8 @@ WITH made AS (
   ON CONFLICT (schedule, due, cause) DO NOTHING RETURNING 1
 ) SELECT count(*) FROM made
 
--- name: insert_claimed_runs
--- The same for runs that start with their claim: as `claimed_run` makes them.
-WITH made AS (
-  INSERT INTO runs (id, schedule, cause, due, status, attempt, deaths, fence, worker, started, stop, number, kind, owner,
-    name)
-  SELECT u.id, u.schedule, 'trigger', u.due, 'running', 1, 0, 1, u.worker, u.started, 0, 1, u.kind, u.owner, u.name
-  FROM (
-    SELECT unnest(?::bigint[]) AS id, unnest(?::bigint[]) AS schedule, unnest(?::bigint[]) AS due,
-      unnest(?::bigint[]) AS worker, unnest(?::bigint[]) AS started, unnest(?::text[]) AS kind,
-      unnest(?::text[]) AS owner, unnest(?::text[]) AS name
-  ) AS u
-  ON CONFLICT (schedule, due, cause) DO NOTHING RETURNING 1
-) SELECT count(*) FROM made
-
--- name: insert_plain_runs
--- The same where a conflict is an error, which undoes the whole transaction: the commit can follow unseen.
+-- part: insert_started_runs
+-- Runs that start with their claim: as `claimed_run` makes them.
 INSERT INTO runs (id, schedule, cause, due, status, attempt, deaths, fence, worker, started, stop, number, kind, owner,
   name)
 SELECT u.id, u.schedule, 'trigger', u.due, 'running', 1, 0, 1, u.worker, u.started, 0, 1, u.kind, u.owner, u.name
@@ -307,6 +291,16 @@ FROM (
     unnest(?::bigint[]) AS worker, unnest(?::bigint[]) AS started, unnest(?::text[]) AS kind,
     unnest(?::text[]) AS owner, unnest(?::text[]) AS name
 ) AS u
+
+-- name: insert_claimed_runs
+WITH made AS (
+  {insert_started_runs}
+  ON CONFLICT (schedule, due, cause) DO NOTHING RETURNING 1
+) SELECT count(*) FROM made
+
+-- name: insert_plain_runs
+-- The same where a conflict is an error, which undoes the whole transaction: the commit can follow unseen.
+{insert_started_runs}
 
 -- name: present_runs
 SELECT id FROM runs WHERE id = ANY (?::bigint[])
@@ -376,14 +370,6 @@ RETURNING id
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, EXISTS (SELECT 1 FROM events WHERE reached IS NOT NULL)
 FROM workers WHERE id = ? FOR KEY SHARE
 
--- name: beat_worker
-UPDATE workers SET beat = beat + 1, seen = ?, not_begun = ? WHERE id = ? RETURNING 1
-
--- name: retire_worker
-DELETE FROM workers w WHERE w.id = ? AND NOT EXISTS (
-  SELECT 1 FROM runs r
-  WHERE r.worker = w.id AND r.status = 'running' AND r.status IN ('pending', 'queued', 'running', 'waiting'))
-
 -- name: delete_dead_worker
 -- A process that was stopped in mid-transaction still locks its row: whoever waited for it would miss his own beats.
 DELETE FROM workers WHERE id = (SELECT id FROM workers WHERE id = ? AND beat = ? FOR UPDATE SKIP LOCKED)
@@ -391,31 +377,6 @@ RETURNING not_begun
 
 -- name: spared_runs
 SELECT r.id, r.spared FROM runs r WHERE r.id = ANY (?::bigint[]) AND r.spared > 0
-
--- name: set_spared
-UPDATE runs r SET spared = u.spared FROM unnest(?::bigint[], ?::bigint[]) AS u (spared, id) WHERE r.id = u.id
-
--- name: set_traceback
-UPDATE runs r SET traceback = u.traceback FROM unnest(?::text[], ?::bigint[]) AS u (traceback, id) WHERE r.id = u.id
-
--- name: set_payload
-UPDATE runs r SET payload = u.payload FROM unnest(?::text[], ?::bigint[]) AS u (payload, id) WHERE r.id = u.id
-
--- name: set_actor
-UPDATE runs r SET actor = u.actor FROM unnest(?::text[], ?::bigint[]) AS u (actor, id) WHERE r.id = u.id
-
--- name: set_stop_request
-UPDATE runs r SET stop_request = u.stop_request FROM unnest(?::text[], ?::bigint[]) AS u (stop_request, id)
-WHERE r.id = u.id
-
--- name: set_deadline
-UPDATE runs r SET deadline = u.deadline FROM unnest(?::bigint[], ?::bigint[]) AS u (deadline, id) WHERE r.id = u.id
-
--- name: set_gate
-UPDATE runs r SET gate = u.gate FROM unnest(?::text[], ?::bigint[]) AS u (gate, id) WHERE r.id = u.id
-
--- name: set_trace
-UPDATE runs r SET trace = u.trace FROM unnest(?::text[], ?::bigint[]) AS u (trace, id) WHERE r.id = u.id
 
 -- name: schema_version
 SELECT value FROM meta WHERE key = 'schema'
@@ -444,10 +405,7 @@ WITH oldest AS (
 -- name: trim_runs
 -- The oldest runs of an owner that have ended, as `prune_runs`, until their bytes suffice.
 WITH oldest AS (
-  SELECT r.id, octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
-    + octet_length(coalesce(r.traceback, '')) + octet_length(coalesce(r.gate, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
-    + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0)
-    + coalesce((SELECT sum(octet_length(l.text) + 60) FROM run_logs l WHERE l.run = r.id), 0) AS bytes FROM runs r
+  SELECT r.id, {bytes_of_run} AS bytes FROM runs r
   WHERE r.owner = ? AND r.finished < ? AND r.status NOT IN ('pending', 'queued', 'running', 'waiting') AND (
     r.status <> 'skipped' OR (SELECT p.gap FROM progress p WHERE p.schedule = r.schedule) IS DISTINCT FROM r.id
   ) ORDER BY r.id LIMIT ?
@@ -520,20 +478,12 @@ WHERE s.owner = ? AND (s.trigger::jsonb ->> 'event') = ANY (ARRAY(SELECT jsonb_a
 -- Nobody waits for rows that another process deletes. As an array, because a subquery can be evaluated several times.
 DELETE FROM events WHERE id = ANY (ARRAY(
   SELECT e.id FROM events e JOIN (SELECT id FROM events WHERE owner = ? ORDER BY id LIMIT 10000) AS oldest ON oldest.id = e.id
-  WHERE e.reached IS NULL AND e.id NOT IN (
-    SELECT CAST(substr(cause, 7) AS bigint) FROM runs
-    WHERE (status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')
-      AND cause >= 'event:' AND cause < 'event;'
-  ) ORDER BY e.id LIMIT ? FOR UPDATE OF e SKIP LOCKED
+  WHERE e.reached IS NULL AND e.id NOT IN ({needed_events}) ORDER BY e.id LIMIT ? FOR UPDATE OF e SKIP LOCKED
 )) RETURNING octet_length(data)
 
 -- name: delete_old_events
 -- Nobody waits for rows that another process deletes.
 DELETE FROM events WHERE id = ANY (ARRAY(
   SELECT e.id FROM events e JOIN (SELECT id FROM events WHERE reached IS NULL ORDER BY id LIMIT 5000) AS oldest ON oldest.id = e.id
-  WHERE e.at < ? AND e.id NOT IN (
-    SELECT CAST(substr(cause, 7) AS bigint) FROM runs
-    WHERE (status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')
-      AND cause >= 'event:' AND cause < 'event;'
-  ) ORDER BY e.id LIMIT ? FOR UPDATE OF e SKIP LOCKED
+  WHERE e.at < ? AND e.id NOT IN ({needed_events}) ORDER BY e.id LIMIT ? FOR UPDATE OF e SKIP LOCKED
 )) RETURNING owner

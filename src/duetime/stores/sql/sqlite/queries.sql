@@ -111,14 +111,17 @@ FROM json_each(?) given LEFT JOIN due d ON (d.lane, d.at, d.schedule, d.run) = (
   SELECT lane, at, schedule, run FROM due WHERE lane = given.value ORDER BY at, schedule, run LIMIT 1
 )
 
--- name: earliest_but
--- From owner to owner, past those that are left out: what they have waiting costs nothing.
+-- part: owners_in_lanes
+-- From owner to owner: what one of them has waiting costs nothing.
 WITH RECURSIVE owners (lane, owner) AS (
   SELECT value, (SELECT min(owner) FROM due WHERE lane = value) FROM json_each(?1)
   UNION ALL
   SELECT lane, (SELECT min(due.owner) FROM due WHERE due.lane = owners.lane AND due.owner > owners.owner)
   FROM owners WHERE owner IS NOT NULL
 )
+
+-- name: earliest_but
+{owners_in_lanes}
 SELECT d.lane, d.at, d.schedule, d.run, d.owner FROM owners o
 CROSS JOIN due d ON (d.lane, d.at, d.schedule, d.run) = (
   SELECT lane, at, schedule, run FROM due WHERE lane = o.lane AND owner = o.owner AND at > ?2
@@ -127,13 +130,8 @@ CROSS JOIN due d ON (d.lane, d.at, d.schedule, d.run) = (
 WHERE o.owner IS NOT NULL AND (o.lane, o.owner) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(?3))
 
 -- name: unreachable
--- The first entry of each owner in some lanes, unless it was noted that it waits. From owner to owner, as above.
-WITH RECURSIVE owners (lane, owner) AS (
-  SELECT value, (SELECT min(owner) FROM due WHERE lane = value) FROM json_each(?1)
-  UNION ALL
-  SELECT lane, (SELECT min(due.owner) FROM due WHERE due.lane = owners.lane AND due.owner > owners.owner)
-  FROM owners WHERE owner IS NOT NULL
-)
+-- The first entry of each owner in some lanes, unless it was noted that it waits.
+{owners_in_lanes}
 SELECT o.lane, s.* FROM owners o CROSS JOIN schedules s ON s.id = (
   SELECT schedule FROM due WHERE lane = o.lane AND owner = o.owner AND at <= ?2 ORDER BY at, schedule, run LIMIT 1)
 WHERE o.owner IS NOT NULL AND NOT EXISTS (
@@ -235,41 +233,11 @@ INSERT INTO workers (name, lanes, session, started, beat, seen, lease) VALUES (?
 -- Whether events wait comes along, which costs no statement of its own.
 SELECT EXISTS (SELECT 1 FROM events WHERE reached IS NOT NULL) FROM workers WHERE id = ?
 
--- name: beat_worker
-UPDATE workers SET beat = beat + 1, seen = ?, not_begun = ? WHERE id = ?
-
--- name: delete_worker
-DELETE FROM workers WHERE id = ?
-
 -- name: delete_dead_worker
 DELETE FROM workers WHERE id = ? AND beat = ? RETURNING not_begun
 
 -- name: spared_runs
 SELECT r.id, r.spared FROM json_each(?) given CROSS JOIN runs r ON r.id = given.value WHERE r.spared > 0
-
--- name: set_spared
-UPDATE runs SET spared = ? WHERE id = ?
-
--- name: set_traceback
-UPDATE runs SET traceback = ? WHERE id = ?
-
--- name: set_payload
-UPDATE runs SET payload = ? WHERE id = ?
-
--- name: set_actor
-UPDATE runs SET actor = ? WHERE id = ?
-
--- name: set_stop_request
-UPDATE runs SET stop_request = ? WHERE id = ?
-
--- name: set_deadline
-UPDATE runs SET deadline = ? WHERE id = ?
-
--- name: set_gate
-UPDATE runs SET gate = ? WHERE id = ?
-
--- name: set_trace
-UPDATE runs SET trace = ? WHERE id = ?
 
 -- name: prunable_runs
 -- Among the oldest rows only, so that a look that finds nothing costs the same in any history. What stays for now is not
@@ -286,10 +254,7 @@ SELECT id FROM (
 -- The oldest runs of an owner that have ended, as `prunable_runs`, until their bytes suffice.
 SELECT id, bytes FROM (
   SELECT id, bytes, sum(bytes) OVER (ORDER BY id) - bytes AS earlier FROM (
-    SELECT r.id, octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
-    + octet_length(coalesce(r.traceback, '')) + octet_length(coalesce(r.gate, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
-    + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0)
-    + coalesce((SELECT sum(octet_length(l.text) + 60) FROM run_logs l WHERE l.run = r.id), 0) AS bytes FROM runs r
+    SELECT r.id, {bytes_of_run} AS bytes FROM runs r
     WHERE r.owner = ? AND r.finished < ? AND r.status NOT IN ('pending', 'queued', 'running', 'waiting')
       AND (r.status <> 'skipped' OR NOT EXISTS (SELECT 1 FROM progress p WHERE p.schedule = r.schedule AND p.gap = r.id))
     ORDER BY r.id LIMIT ?
@@ -345,19 +310,11 @@ SELECT 1
 -- Except those of runs that have not ended. Among the oldest only, so that a look that finds nothing costs little.
 DELETE FROM events WHERE id IN (
   SELECT e.id FROM events e JOIN (SELECT id FROM events WHERE owner = ? ORDER BY id LIMIT 10000) AS oldest ON oldest.id = e.id
-  WHERE e.reached IS NULL AND e.id NOT IN (
-    SELECT CAST(substr(cause, 7) AS bigint) FROM runs
-    WHERE (status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')
-      AND cause >= 'event:' AND cause < 'event;'
-  ) ORDER BY e.id LIMIT ?
+  WHERE e.reached IS NULL AND e.id NOT IN ({needed_events}) ORDER BY e.id LIMIT ?
 ) RETURNING octet_length(data)
 
 -- name: delete_old_events
 DELETE FROM events WHERE id IN (
   SELECT e.id FROM events e JOIN (SELECT id FROM events WHERE reached IS NULL ORDER BY id LIMIT 5000) AS oldest ON oldest.id = e.id
-  WHERE e.at < ? AND e.id NOT IN (
-    SELECT CAST(substr(cause, 7) AS bigint) FROM runs
-    WHERE (status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')
-      AND cause >= 'event:' AND cause < 'event;'
-  ) ORDER BY e.id LIMIT ?
+  WHERE e.at < ? AND e.id NOT IN ({needed_events}) ORDER BY e.id LIMIT ?
 ) RETURNING owner
