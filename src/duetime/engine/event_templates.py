@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from duetime.engine.triggers.event import MISSING, texts_of, value_at
+from duetime.engine.triggers.event import MISSING, value_at, values_of
 
 _TEMPLATE: Final = re.compile(
     r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://\S*|\{\{|\}\}|\{([A-Za-z0-9_][A-Za-z0-9_.:/-]*)\}", re.ASCII
@@ -31,18 +31,19 @@ class Filling:
     """Inserts the values of one event into the texts of one run. Each path is looked up once."""
 
     def __init__(self, data: object) -> None:
-        self._data, self._text_at, self._room = data, texts_of(data), MAX_INSERTED_IN_ALL
+        self._look_up, self._room = values_of(data), MAX_INSERTED_IN_ALL
 
     def fill(self, value: Any, *, as_text: bool = False) -> Any:
         """Return a JSON value whose texts have the values of the event. A text that is nothing but a path becomes the
         value itself, such as a number, unless only texts are wanted."""
         if isinstance(value, str):
             whole = _TEMPLATE.fullmatch(value)
-            text = self._text_at(whole[1]) if whole is not None and whole[1] is not None else None
-            if whole is None or text is None:
+            named = self._look_up(whole[1]) if whole is not None and whole[1] is not None else None
+            if named is None:
                 return _TEMPLATE.sub(self._insert, value)
+            named_value, text = named
             self._take(text)
-            return text if as_text else value_at(self._data, whole[1])
+            return text if as_text else named_value
         if isinstance(value, Mapping):
             return {name: self.fill(each) for name, each in value.items()}
         return [self.fill(each) for each in value] if isinstance(value, list) else value
@@ -50,8 +51,8 @@ class Filling:
     def _insert(self, match: re.Match[str]) -> str:
         if match[1] is None:
             return match[0][0] if match[0] in ("{{", "}}") else match[0]
-        text = self._text_at(match[1])
-        return match[0] if text is None else self._take(text[:MAX_INSERTED])
+        named = self._look_up(match[1])
+        return match[0] if named is None else self._take(named[1][:MAX_INSERTED])
 
     def _take(self, text: str) -> str:
         self._room -= len(text)

@@ -219,14 +219,14 @@ class _Expansion:
 
     def _add_pairs(self, event: EventRow) -> int | None:
         """Add the listeners of an event; return the last one that was considered, or None if that was the last."""
-        from duetime.engine.triggers.event import EventTrigger, texts_of  # few stores have events
+        from duetime.engine.triggers.event import EventTrigger, values_of  # few stores have events
 
         listeners, is_all = self._listeners(event)
         self._checks += len(listeners)
         data, place = None, event.reached
         with suppress(ValueError, RecursionError):  # it was edited in the database
             data = json.loads(event.data) if listeners else None
-        text_at = texts_of(data)
+        look_up = values_of(data)
         for schedule, trigger, created in listeners:
             if len(self.pairs) >= MAX_DECISIONS:
                 return place
@@ -235,7 +235,7 @@ class _Expansion:
                 continue
             if trigger is None:
                 self.unreadable.add(schedule)
-            elif isinstance(trigger, EventTrigger) and trigger.matches(text_at):
+            elif isinstance(trigger, EventTrigger) and trigger.matches(look_up):
                 self.pairs.append((event, schedule))
         return None if is_all else place
 

@@ -12,7 +12,7 @@ import pytest
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.triggers import build_trigger, describe, trigger_from_json, trigger_to_json
-from duetime.engine.triggers.event import MISSING, texts_of, value_at
+from duetime.engine.triggers.event import MISSING, value_at, values_of
 from duetime.service.when import read_phrase, when_of
 from duetime.stores.events import names_for
 
@@ -123,7 +123,34 @@ def test_a_text_in_quotes_or_a_list_is_a_value_even_if_it_looks_like_a_compariso
     phrase = " or ".join(f"'{each}'" for each in values)
     assert read_phrase(f"on x where a = {phrase}") == ("event", {"event": "x", "where": where})
     trigger = build_trigger("event", {"event": "x", "where": where}, zone="UTC", now=NOW)
-    assert trigger.matches(texts_of({"a": values[0]})) and not trigger.matches(texts_of({"a": 4}))  # type: ignore[attr-defined]
+    assert trigger.matches(values_of({"a": values[0]})) and not trigger.matches(values_of({"a": 4}))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("written", "sent", "is_equal"),
+    [
+        ("500", 500.0, True),
+        ("500.0", 500, True),
+        ("19.90", 19.9, True),
+        ("5e2", 500, True),
+        ("-0", 0, True),
+        ("500", "500", True),
+        ("500", "500.0", False),
+        ("1.10", "1.1", False),
+        ("1", True, False),
+        ("true", True, True),
+        ("true", 1, False),
+        ("9007199254740993", 9007199254740992.0, False),
+        ("500", [500.0], False),
+        ("0500", 500, False),
+    ],
+)
+def test_a_number_is_equal_to_its_other_forms_and_a_text_only_to_itself(
+    written: str, sent: Any, is_equal: bool
+) -> None:
+    type_, config = read_phrase(f"on x where a = {written}")
+    trigger = build_trigger(type_, config, zone="UTC", now=NOW)
+    assert trigger.matches(values_of({"a": sent})) is is_equal  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("value", ["<ada@example.org>", "over the moon", "at least one", "5 or more", "->", "!"])

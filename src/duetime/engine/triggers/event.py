@@ -6,10 +6,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, Final
 
 from duetime.engine.clock import NEVER, Instant
+from duetime.engine.encoding import parse_json
 from duetime.engine.errors import InvalidInput, InvalidTrigger
 from duetime.engine.model import EVENT_NAME, MAX_EVENT_NAME_LENGTH, RunStatus
 from duetime.engine.triggers.base import Trigger
@@ -40,8 +41,8 @@ OUTCOMES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The statuses of runs after which a schedule follows another. Skipped, missed and cancelled runs are no end."""
 MISSING: Final = object()
-TextAt = Callable[[str], str | None]
-"""Returns the text at a dotted path of the data of an event; None if there is nothing."""
+ValueAt = Callable[[str], tuple[Any, str] | None]
+"""Returns the value at a dotted path of the data of an event, and its text; None if there is nothing."""
 
 
 def check_name(name: object, *, listens: bool = False) -> str:
@@ -72,16 +73,27 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def texts_of(data: object) -> TextAt:
-    """Return a function that returns the text at a dotted path of some data; None if there is nothing. Each path is
-    looked up once, however many schedules ask for it."""
+def values_of(data: object) -> ValueAt:
+    """Return a function that looks up values in some data: each path once, however many schedules ask for it."""
 
     @cache
-    def text_at(path: str) -> str | None:
+    def look_up(path: str) -> tuple[Any, str] | None:
         value = value_at(data, path)
-        return None if value is MISSING else text_of(value)
+        return None if value is MISSING else (value, text_of(value))
 
-    return text_at
+    return look_up
+
+
+@lru_cache(maxsize=1000)
+def _number(text: str) -> float | None:
+    value = parse_json(text)
+    return value if type(value) in (int, float) else None
+
+
+def _is_one_of(value: object, text: str, expected: Sequence[str]) -> bool:
+    """Return whether a value is equal to an expected one: a text as it is written, a number in any form, as senders
+    write 500, 500.0 and 5e2 for the same."""
+    return text in expected or (type(value) in (int, float) and any(value == _number(each) for each in expected))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +114,11 @@ class EventTrigger(Trigger):
 
     _following = next_after
 
-    def matches(self, text_at: TextAt) -> bool:
-        """Return whether the data of an event, of which `texts_of` returns the texts, fulfil all conditions."""
-        for path, values in self.where:
-            text = text_at(path)
-            if text is None or (values and text not in values):
+    def matches(self, look_up: ValueAt) -> bool:
+        """Return whether the data of an event, in which `values_of` looks up values, fulfil all conditions."""
+        for path, expected in self.where:
+            value = look_up(path)
+            if value is None or (expected and not _is_one_of(*value, expected)):
                 return False
         return True
 

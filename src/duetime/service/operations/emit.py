@@ -74,12 +74,12 @@ def emit(call: Call, request: EmitEvent) -> Answer[EventEffect]:
 
 def _name_starts(call: Call, listeners: Sequence[Schedule], data: Any) -> str:
     from duetime.engine.triggers.build import readable
-    from duetime.engine.triggers.event import EventTrigger, texts_of
+    from duetime.engine.triggers.event import EventTrigger, values_of
 
-    text_at, names = texts_of(json.loads(encode_whole(data))), []
+    look_up, names = values_of(json.loads(encode_whole(data))), []
     for definition, progress in listeners:
         trigger = readable(definition.trigger) if progress.state == ScheduleState.ACTIVE else None
-        if isinstance(trigger, EventTrigger) and trigger.matches(text_at) and call.sees(definition):
+        if isinstance(trigger, EventTrigger) and trigger.matches(look_up) and call.sees(definition):
             names.append(masked(name_of(definition)))
     names += ["others that listen"] if len(listeners) == _MAX_ROWS else []
     if not names:
