@@ -13,7 +13,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.service.operations import dead_letters
 from duetime.service.operations.dead_letters import Action, ChangeDeadLetters, Dealt, ListDeadLetters
 from duetime.service.operations.declaration import Answer
-from duetime.service.operations.history import schedule_of
+from duetime.service.operations.history import with_schedules
 from duetime.service.vocabulary import Run, Schedule
 from duetime.terminal import output
 from duetime.terminal.completion import DEAD_RUNS, RUNS
@@ -61,7 +61,7 @@ def list_(
     )
     with opened(db) as app:
         page, _, notes = dead_letters.dead_letters(app.call, request)
-        letters = [(run, schedule_of(app.call, run)) for run in page.items]
+        letters = with_schedules(app.call, page.items)
         zone, now = app.call.zone, app.call.now
         alive = next((run for run, schedule in letters if over(schedule) is None), None)
         if resolved and letters:

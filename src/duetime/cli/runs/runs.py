@@ -14,7 +14,15 @@ from duetime.service.errors import refuse
 from duetime.service.lookup import name_of
 from duetime.service.masking import masked_payload
 from duetime.service.operations.change_runs import CHANGEABLE
-from duetime.service.operations.history import History, ShowRun, history_with_facts, run_details, schedule_of, show_run
+from duetime.service.operations.history import (
+    History,
+    ShowRun,
+    history_with_facts,
+    run_details,
+    schedule_of,
+    show_run,
+    with_schedules,
+)
 from duetime.service.operations.logs import ReadLog, read_log
 from duetime.service.operations.run import RunAgain, run_again
 from duetime.service.operations.waiting import wait_for_end, waited_for
@@ -180,7 +188,7 @@ def list_(
         zone = app.call.zone
         (page, _, notes), facts = history_with_facts(app.call, request)
         if json_:
-            views = [whole_view(run, schedule_of(app.call, run), zone) for run in page.items]
+            views = [whole_view(*pair, zone) for pair in with_schedules(app.call, page.items)]
             more = {"notes": list(notes)} if notes else {}
             more |= facts
             output.print_json({"runs": views, "total": page.total, "next_cursor": page.cursor, **more})
