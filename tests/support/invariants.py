@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from duetime.engine.model import ACTIVE, LIVE, NO_RUN, RunStatus, ScheduleState
 from duetime.stores.base import BaseStore
 from duetime.stores.postgres.store import PostgresStore
+from duetime.stores.sqlite.store import SqliteStore
+
+Rows = Callable[..., list[tuple[Any, ...]]]
+"""Returns the rows of a statement with its values."""
 
 
 @contextmanager
@@ -23,24 +27,33 @@ def checked_store(url: str) -> Iterator[PostgresStore]:
 
 def invariants(store: BaseStore) -> None:
     """Raise AssertionError with every violated invariant."""
-    wrong = _counters(store) + _trigger_entries(store) + _run_entries(store) + _ranges(store) + _tombstones(store)
+    with _snapshot(store) as rows:
+        wrong = _counters(rows) + _trigger_entries(rows) + _run_entries(rows) + _ranges(rows) + _tombstones(rows)
     assert not wrong, "\n".join(wrong)
 
 
-def _counters(store: BaseStore) -> list[str]:
+@contextmanager
+def _snapshot(store: BaseStore) -> Iterator[Rows]:
+    """Yield what reads from one snapshot: workers may be writing between two statements."""
+    if isinstance(store, PostgresStore):
+        with store._readers.lend() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            yield lambda statement, *values: connection.execute(statement.replace("?", "%s"), values).fetchall()
+        return
+    assert isinstance(store, SqliteStore)
+    with store._fixed_snapshot() as source:
+        yield lambda statement, *values: source.execute(statement, values).fetchall()
+
+
+def _counters(rows: Rows) -> list[str]:
     counted: dict[tuple[int, str], int] = {}
-    for schedule, status, number in _rows(
-        store, "SELECT schedule, status, count(*) FROM runs GROUP BY schedule, status"
-    ):
+    for schedule, status, number in rows("SELECT schedule, status, count(*) FROM runs GROUP BY schedule, status"):
         counted[schedule, status] = number
     wrong = []
-    unheld = dict(
-        _rows(
-            store,
-            "SELECT schedule, count(*) FROM runs WHERE status = 'waiting' AND holder IS NULL GROUP BY schedule",
-        )
+    unheld: dict[int, int] = dict(
+        rows("SELECT schedule, count(*) FROM runs WHERE status = 'waiting' AND holder IS NULL GROUP BY schedule")
     )
-    for schedule, active, queued, untaken in _rows(store, "SELECT schedule, active, queued, untaken FROM progress"):
+    for schedule, active, queued, untaken in rows("SELECT schedule, active, queued, untaken FROM progress"):
         really_active = sum(counted.get((schedule, status), 0) for status in ACTIVE)
         really_queued = counted.get((schedule, RunStatus.QUEUED), 0)
         if active != really_active:
@@ -52,12 +65,11 @@ def _counters(store: BaseStore) -> list[str]:
     return wrong
 
 
-def _trigger_entries(store: BaseStore) -> list[str]:
+def _trigger_entries(rows: Rows) -> list[str]:
     """Check for one chain of entries per schedule that continues or whose pause has an end, and none for any other."""
-    entries = {row[0] for row in _rows(store, "SELECT schedule FROM due WHERE run = ?", NO_RUN)}
+    entries = {row[0] for row in rows("SELECT schedule FROM due WHERE run = ?", NO_RUN)}
     wrong = []
-    for schedule, state, following, active, queued, resume_at in _rows(
-        store,
+    for schedule, state, following, active, queued, resume_at in rows(
         "SELECT p.schedule, p.state, p.next, p.active, p.queued, s.resume_at"
         " FROM progress p JOIN schedules s ON s.id = p.schedule",
     ):
@@ -75,11 +87,10 @@ def _trigger_entries(store: BaseStore) -> list[str]:
     return wrong + [f"schedule {schedule} is in the queue and nowhere else" for schedule in sorted(entries)]
 
 
-def _run_entries(store: BaseStore) -> list[str]:
-    entries = {row[0]: row[1] for row in _rows(store, "SELECT run, schedule FROM due WHERE run <> ?", NO_RUN)}
+def _run_entries(rows: Rows) -> list[str]:
+    entries = {row[0]: row[1] for row in rows("SELECT run, schedule FROM due WHERE run <> ?", NO_RUN)}
     wrong = []
-    for run, schedule, status, until, expires, state in _rows(
-        store,
+    for run, schedule, status, until, expires, state in rows(
         "SELECT r.id, r.schedule, r.status, r.until, r.expires, p.state"
         " FROM runs r JOIN progress p ON p.schedule = r.schedule",
     ):
@@ -94,12 +105,10 @@ def _run_entries(store: BaseStore) -> list[str]:
     return wrong + [f"run {run} is in the queue and nowhere else" for run in sorted(entries)]
 
 
-def _ranges(store: BaseStore) -> list[str]:
+def _ranges(rows: Rows) -> list[str]:
     """Check that ended runs have an end, that live ones have none, and that every hold has a holder."""
     wrong = []
-    for run, status, finished, worker, attempt in _rows(
-        store, "SELECT id, status, finished, worker, attempt FROM runs"
-    ):
+    for run, status, finished, worker, attempt in rows("SELECT id, status, finished, worker, attempt FROM runs"):
         if (status in LIVE) != (finished is None):
             wrong.append(f"run {run} is {status} and finished at {finished}")
         if status == RunStatus.RUNNING and worker is None:
@@ -109,31 +118,25 @@ def _ranges(store: BaseStore) -> list[str]:
     return wrong
 
 
-def _tombstones(store: BaseStore) -> list[str]:
+def _tombstones(rows: Rows) -> list[str]:
     """Check that only deleted schedules have a tombstone, and that nobody is told of a resolved incident."""
-    rows = _rows(
-        store,
+    tombstones = rows(
         "SELECT t.schedule, p.state, s.key FROM tombstones t JOIN progress p ON p.schedule = t.schedule"
         " JOIN schedules s ON s.id = t.schedule",
     )
-    wrong = [f"schedule {id} is {state}, but has a tombstone" for id, state, _ in rows if state != "deleted"]
-    wrong += [f"schedule {id} is deleted, but has the key {key}" for id, _, key in rows if not key.startswith("~gone-")]
-    endless = _rows(
-        store, "SELECT id FROM incidents WHERE recovered IS NULL AND resolved IS NOT NULL AND due IS NOT NULL"
-    )
+    wrong = [f"schedule {id} is {state}, but has a tombstone" for id, state, _ in tombstones if state != "deleted"]
+    keys = [(id, key) for id, _, key in tombstones if not key.startswith("~gone-")]
+    wrong += [f"schedule {id} is deleted, but has the key {key}" for id, key in keys]
+    endless = rows("SELECT id FROM incidents WHERE recovered IS NULL AND resolved IS NOT NULL AND due IS NOT NULL")
     return wrong + [f"incident {id} is resolved, but will be told" for (id,) in endless]
 
 
 def check_skipped_ranges(store: BaseStore) -> None:
     """Check that no run's occurrence also lies in a range of occurrences that did not run. This holds unless the clock
     was set back."""
-    covered = _rows(
-        store,
-        "SELECT r.id, s.id FROM runs s JOIN runs r ON r.schedule = s.schedule AND r.due BETWEEN s.due AND s.last"
-        " WHERE s.last IS NOT NULL AND r.last IS NULL AND r.cause = 'trigger' AND s.cause = 'trigger'",
-    )
+    with _snapshot(store) as rows:
+        covered = rows(
+            "SELECT r.id, s.id FROM runs s JOIN runs r ON r.schedule = s.schedule AND r.due BETWEEN s.due AND s.last"
+            " WHERE s.last IS NOT NULL AND r.last IS NULL AND r.cause = 'trigger' AND s.cause = 'trigger'"
+        )
     assert not covered, "a row of skipped occurrences covers one that ran"
-
-
-def _rows(store: BaseStore, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-    return store._rows(statement, values)
