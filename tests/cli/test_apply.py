@@ -114,6 +114,21 @@ def test_what_is_exported_fires_at_the_same_times_where_another_zone_is_usual(
     assert row["trigger"]["timezone"] == "Europe/Berlin"
 
 
+def test_an_export_follows_no_schedule_of_another_store_by_its_number(cli: Cli, tmp_path: Path) -> None:
+    cli("prompt", "add", "look", "--name", "Ask A", "--every", "1h", "--db", "a.db")
+    cli("job", "add", "f", "--task", "echo", "--after", "Ask A", "--db", "a.db")
+    assert cli("export", "--kind", "job", "--format", "toml", "-o", "jobs.toml", "--db", "a.db").code == 0
+    cli("prompt", "add", "look", "--name", "unrelated", "--every", "1h", "--db", "b.db")
+    refused = cli("apply", "jobs.toml", "--yes", "--db", "b.db")
+    assert (refused.code, "to follow" in refused.err) == (4, True), refused
+    cli("prompt", "edit", "Ask A", "--name", "Ask B", "--db", "a.db")
+    planned = cli("apply", "jobs.toml", "--dry-run", "--db", "a.db")
+    assert planned.out.startswith("Nothing to change"), planned
+    cli("delete", "f", "--yes", "--db", "a.db")
+    assert cli("apply", "jobs.toml", "--yes", "--db", "a.db").code == 0
+    assert cli("show", "f", "--json", "--db", "a.db").document["reads_as"] == "after Ask B succeeds"
+
+
 def test_an_edit_of_what_a_file_declares_is_warned_about(cli: Cli, file: Path) -> None:
     cli("apply", "schedules.toml", "--yes")
     edited = cli("job", "edit", "backup", "--timeout", "9m")

@@ -474,3 +474,58 @@ def test_a_chain_is_imported_in_any_order(cli: Cli, tmp_path: Path) -> None:
     assert (answer.code, answer.document["problems"]) == (0, []), answer
     rows = {each["name"]: each["reads_as"] for each in cli("list", "--json", "--db", "b.db").document["schedules"]}
     assert (rows["third"], rows["second"]) == ("after second succeeds", "after first succeeds")
+
+
+def add_prompts(cli: Cli, *names: str, db: str) -> None:
+    for name in names:
+        assert cli("prompt", "add", "look", "--name", name, "--every", "1h", "--db", db).code == 0
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_the_number_of_a_prompt_means_no_schedule_of_another_store(
+    cli: Cli, tmp_path: Path, is_cancelled: bool
+) -> None:
+    """The id of a prompt is a bare number, which every store has."""
+    add_prompts(cli, "Ask A", db="a.db")
+    assert cli("job", "add", "f", "--task", "echo", "--after", "Ask A", "--db", "a.db").code == 0
+    if is_cancelled:
+        assert cli("cancel", "Ask A", "--db", "a.db").code == 0
+    assert cli("export", *([] if is_cancelled else ["--kind", "job"]), "-o", "jobs.jsonl", "--db", "a.db").code == 0
+    add_prompts(cli, "unrelated", db="b.db")
+    refused = cli("import", "jsonl", "jobs.jsonl", "--yes", "--json", "--db", "b.db").document
+    assert refused["schedules"] == [] and "no schedule 'Ask A' to follow" in str(refused["problems"])
+    add_prompts(cli, "Ask A", db="b.db")
+    assert cli("import", "jsonl", "jobs.jsonl", "--yes", "--db", "b.db").code == 0
+    assert cli("show", "f", "--json", "--db", "b.db").document["trigger"]["schedule"] == "2"
+
+
+def test_an_older_export_with_a_bare_number_follows_only_the_schedule_of_that_name(cli: Cli, tmp_path: Path) -> None:
+    add_prompts(cli, "Ask A", db="a.db")
+    assert cli("job", "add", "f", "--task", "echo", "--after", "Ask A", "--db", "a.db").code == 0
+    assert cli("export", "--kind", "job", "-o", "jobs.jsonl", "--db", "a.db").code == 0
+    (line,) = map(json.loads, Path("jobs.jsonl").read_text().splitlines())
+    line["trigger"]["schedule"] = "1"
+    Path("jobs.jsonl").write_text(json.dumps(line))
+    add_prompts(cli, "unrelated", db="b.db")
+    refused = cli("import", "jsonl", "jobs.jsonl", "--yes", "--json", "--db", "b.db").document
+    assert refused["schedules"] == [] and "no schedule 'Ask A' to follow" in str(refused["problems"])
+
+
+def test_a_name_that_is_a_number_is_not_the_schedule_with_that_number(cli: Cli, tmp_path: Path) -> None:
+    add_prompts(cli, "first", "1", db="a.db")
+    assert cli("job", "add", "f", "--task", "echo", "--after", "2", "--db", "a.db").code == 0
+    assert cli("export", "--kind", "job", "-o", "jobs.jsonl", "--db", "a.db").code == 0
+    add_prompts(cli, "unrelated", db="b.db")
+    refused = cli("import", "jsonl", "jobs.jsonl", "--yes", "--json", "--db", "b.db").document
+    assert refused["schedules"] == [] and "no schedule '1' to follow" in str(refused["problems"])
+
+
+def test_a_rename_after_the_export_changes_nothing_in_the_same_store(cli: Cli, tmp_path: Path) -> None:
+    add_prompts(cli, "Ask A", db="a.db")
+    assert cli("job", "add", "f", "--task", "echo", "--after", "Ask A", "--db", "a.db").code == 0
+    assert cli("export", "-o", "all.jsonl", "--db", "a.db").code == 0
+    assert cli("prompt", "edit", "Ask A", "--name", "Ask B", "--db", "a.db").code == 0
+    assert cli("delete", "f", "--yes", "--db", "a.db").code == 0
+    answer = cli("import", "jsonl", "all.jsonl", "--yes", "--db", "a.db")
+    assert answer.code == 0, answer
+    assert cli("show", "f", "--json", "--db", "a.db").document["reads_as"] == "after Ask B succeeds"

@@ -9,8 +9,9 @@ import pytest
 
 from duetime.engine.errors import InvalidInput
 from duetime.service.operations.create import CreateSchedule, create
+from duetime.service.operations.edit import EditSchedule, edit
 from duetime.service.operations.schedules import ListSchedules, list_schedules
-from duetime.service.presenters import reads_as
+from duetime.service.presenters import reads_as, trigger_shape
 from duetime.service.services import operator_call
 from duetime.service.state_details import status_words
 from tests.support.stage import Stage
@@ -56,6 +57,20 @@ def test_a_rename_changes_nothing(both: Stage) -> None:
     assert "after nightly succeeds" in str(both.ada.knows("job_status", job_id="upload"))
     run_first(both)
     assert names_that_ran(both) == ["nightly", "upload"]
+
+
+def test_a_trigger_that_was_read_before_a_rename_can_be_written_back(both: Stage) -> None:
+    both.ada.knows("schedule", prompt="look", name="Ask A", when="every hour")
+    upload = job(both, "upload", when="after 'Ask A' succeeds", idempotency_key="mine")["job_id"]
+    schedule = both.app.scheduler.find(both.ada.call.caller, upload)
+    assert schedule is not None
+    trigger = trigger_shape(schedule.definition.trigger)
+    type_, written = trigger.pop("type"), {**trigger, "outcome": "ends"}
+    both.ada.knows("edit_schedule", schedule_id="Ask A", name="Ask B")
+    edit(both.ada.call, EditSchedule(schedule=upload, trigger=(type_, written)))
+    assert "after Ask B ends" in str(both.ada.knows("job_status", job_id="upload"))
+    with pytest.raises(InvalidInput, match="no schedule 'Ask A' to follow; did you mean Ask B"):
+        create(both.ada.call, CreateSchedule("job", {"task": "echo"}, trigger=(type_, written)))
 
 
 def test_what_is_cancelled_deleted_or_restored_says_who_follows(both: Stage) -> None:

@@ -148,6 +148,11 @@ class Definition(NamedTuple):
         return f"{self.kind[0]}{self.id}" if self.id else self.public_id
 
     @property
+    def reference(self) -> str:
+        """Return the id in a form that no schedule of another store has, for files: every store has a number 1."""
+        return f"{self.public_id}@{self.created}" if self.public_id.isdecimal() else self.public_id
+
+    @property
     def written(self) -> Instant:
         """Return when its content was written: `created` unless it was edited, because a pause bumps `updated` too."""
         return self.created if self.version == 1 else self.updated

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from duetime.engine.clock import NEVER, Clock, Instant
-from duetime.engine.encoding import is_text
+from duetime.engine.encoding import is_text, json_object
 from duetime.engine.errors import InvalidInput, NotFound
 from duetime.engine.kind import Caller, Kind
 from duetime.engine.limits import Limits
@@ -48,6 +48,8 @@ _COMPARED = 500
 _NUMBER = pattern(r"#?([0-9]{1,18})")
 _NUMBERED = pattern(r"[a-z]+_([0-9]{1,18})")
 """The beginning of an id that contains the number, such as job_5 of job_5_1770000000."""
+_REFERENCE = pattern(r"([0-9]{1,18})@[0-9]+")
+"""A number with when the schedule was created."""
 _SHORT = pattern(r"([a-z])([0-9]{1,18})")
 """A short id: the first letter of the kind and the number."""
 _BEGINNING = pattern(r"[a-z]+_[0-9a-f]{4,31}")
@@ -159,8 +161,9 @@ class Queries:
         self, caller: Caller, reference: str | int, kind: str | None = None, *, deleted: bool = False
     ) -> Sequence[Schedule]:
         """Return the schedules of the caller that somebody can mean by an id (`job_5_1770000000`, `scd_...`), a number
-        (5, `5`, `#5`), a short id (`j5`), the beginning of an id (`job_5`, `scd_1a2b`) or a name, whatever its case. At
-        most eight indexed queries; one for a whole id. `deleted`: the id of a deleted schedule finds it too."""
+        (5, `5`, `#5`), a reference (`5@1770000000000000`), a short id (`j5`), the beginning of an id (`job_5`,
+        `scd_1a2b`) or a name, whatever its case. At most eight indexed queries; one for a whole id. `deleted`: the id
+        of a deleted schedule finds it too."""
         text = str(reference).strip()
         if not text or not could_be_an_id(text):
             return []
@@ -178,7 +181,10 @@ class Queries:
 
     def _by_id(self, caller: Caller, text: str, *, deleted: bool) -> Schedule | None:
         schedule = self.store.find(text)
-        if schedule is None and (number := _NUMBER.fullmatch(text) or _NUMBERED.fullmatch(text)):
+        if schedule is None and (reference := _REFERENCE.fullmatch(text)):
+            schedule = self.store.find(reference[1])
+            schedule = schedule if schedule is not None and schedule.definition.reference == text else None
+        elif schedule is None and (number := _NUMBER.fullmatch(text) or _NUMBERED.fullmatch(text)):
             schedule = self.store.get(ScheduleId(int(number[1])))
             if schedule is not None and text[0].isalpha() and not schedule.definition.public_id.startswith(f"{text}_"):
                 return None
@@ -203,16 +209,23 @@ class Queries:
         exact = [each for each in schedules if each.definition.name == query.name]
         return exact or schedules
 
-    def with_followed(self, caller: Caller, trigger_type: str | None, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    def with_followed(
+        self, caller: Caller, trigger_type: str | None, config: Mapping[str, Any], stored: Definition | None = None
+    ) -> Mapping[str, Any]:
         """Return the configuration of a trigger with the schedule that it follows, if it follows one, which must have
-        the same owner."""
+        the same owner. `stored` is the schedule that an edit gives this trigger."""
         if trigger_type != "after":
             return config
         own = caller._replace(operator=False)
         reference, name = str(config.get("schedule", "")), config.get("name")
         schedules = self.meant_by(own, reference)
-        if name and name not in [each.definition.name for each in schedules]:  # exported from another store
-            schedules = self.meant_by(own, str(name)) or schedules
+        is_followed = stored is not None and (json_object(stored.trigger) or {}).get("id") == reference
+        if name and not is_followed and name not in [each.definition.name for each in schedules]:
+            # it was renamed or, as every store has a number 1, belongs to another store
+            called = self.meant_by(own, str(name))
+            named = [each for each in called if each.definition.name.lower() == str(name).lower()]
+            schedules = named or ([] if reference.isdecimal() else schedules)
+            reference = reference if schedules else str(name)
         if len(schedules) != 1:
             ids = ", ".join(each.definition.short_id for each in schedules)
             several = f"{len(schedules)} of your schedules are called {reference!r}; give the id of one: {ids}"

@@ -104,10 +104,12 @@ class Scheduler(Checkout):
                 raise KeyReused
         return created
 
-    def _follow(self, caller: Caller, request: NewSchedule | Changes) -> Mapping[str, Any]:
+    def _follow(
+        self, caller: Caller, request: NewSchedule | Changes, stored: Definition | None = None
+    ) -> Mapping[str, Any]:
         """Return the configuration of a trigger with the schedule that it follows, if it follows one. From now on, the
         ends of runs of that one are events, so that what is then created misses none."""
-        config = self.with_followed(caller, request.trigger_type, request.trigger_config or {})
+        config = self.with_followed(caller, request.trigger_type, request.trigger_config or {}, stored)
         if request.trigger_type == "after":
             self.store.follow(config[FOLLOWED][0])
         return config
@@ -316,7 +318,7 @@ class Scheduler(Checkout):
         before = schedule.definition
         if changes.trigger_type == "after":
             own = caller._replace(owner=before.owner)
-            changes = replace(changes, trigger_config=self._follow(own, changes))
+            changes = replace(changes, trigger_config=self._follow(own, changes, before))
         patch = self.drafter.patch(caller, schedule, changes, self.clock.now())
         if patch.payload is not None and patch.subject is not None:
             self.check_scopes(caller, WRITE, before._replace(payload=patch.payload, subject=patch.subject))

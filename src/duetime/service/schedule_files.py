@@ -53,11 +53,10 @@ class FileEntry(NamedTuple):
         return f"{self.kind if spec is None else spec.plural}.{self.name}"
 
 
-def reference_to(definition: Definition) -> str:
-    """Return the `id` by which an entry names a schedule of the store: its id, in a form that no schedule of another
-    store has."""
-    id = definition.public_id
-    return f"{id}@{definition.created // SECOND}" if id.isdecimal() else id
+def followed_by(call: Call, trigger: Mapping[str, Any]) -> str:
+    """Return the schedule that a trigger of the store follows, as files name it."""
+    schedule = call.scheduler.find(call.caller, trigger["schedule"], deleted=True)
+    return str(trigger["name"]) if schedule is None else schedule.definition.reference
 
 
 def is_option(name: str) -> bool:
@@ -124,7 +123,8 @@ def _times_of(call: Call, definition: Definition, paths: Mapping[str, str]) -> I
     zoned = {} if is_usual else {"timezone": shape.get("timezone")}  # the file may be applied where another is usual
     if shape["type"] == "after":
         every = f" at most every {shape['at_most_every']} seconds" if "at_most_every" in shape else ""
-        yield {"after": f"{paths.get(shape['schedule'], shape['schedule'])} {shape['outcome']}{every}", **zoned}
+        followed = paths.get(shape["schedule"]) or followed_by(call, shape)
+        yield {"after": f"{followed} {shape['outcome']}{every}", **zoned}
     yield {"when": reads_as(definition.trigger).replace(f" ({shape.get('timezone')})", ""), **zoned}
     option, part = _OF_PARTS.get(shape["type"], ("every", "seconds"))
     if part in shape:
@@ -163,7 +163,7 @@ def tables_of(
     tables: dict[str, dict[str, Any]] = {}
     for each in chosen:
         plural_, _, name = paths[each.definition.public_id].partition(".")
-        id = {} if each.definition.key.startswith(own) else {"id": reference_to(each.definition)}
+        id = {} if each.definition.key.startswith(own) else {"id": each.definition.reference}
         values = _without_secrets(each.definition.kind, name, values_of(call, each, name, paths), variables)
         if "payload" in values:
             values["payload"] = json.dumps(values["payload"], ensure_ascii=False)

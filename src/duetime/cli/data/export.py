@@ -23,6 +23,8 @@ from duetime.security.private_files import replace_private
 from duetime.service.operations.declaration import check_choice
 from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, pages_of_schedules
 from duetime.service.presenters import trigger_shape
+from duetime.service.schedule_files import followed_by
+from duetime.service.services import Call
 from duetime.service.vocabulary import Schedule, ScheduleState, iso_local
 from duetime.terminal.completion import one_of
 from duetime.terminal.context import Application, Db, Json, Tasks, opened
@@ -35,9 +37,12 @@ _MADE_BY_US = "~"
 """Prefix of keys that no caller chose."""
 
 
-def _document_of(schedule: Schedule) -> dict[str, Any]:
+def _document_of(call: Call, schedule: Schedule) -> dict[str, Any]:
     """Return everything that another store needs to create the schedule."""
     definition, state = schedule
+    trigger = trigger_shape(definition.trigger)
+    if trigger["type"] == "after":
+        trigger["schedule"] = followed_by(call, trigger)
     key = None if definition.key.startswith(_MADE_BY_US) else definition.key
     return {
         "duetime": FORMAT,
@@ -45,7 +50,7 @@ def _document_of(schedule: Schedule) -> dict[str, Any]:
         "kind": definition.kind,
         "owner": definition.owner,
         "name": definition.name,
-        "trigger": trigger_shape(definition.trigger),
+        "trigger": trigger,
         "payload": json.loads(definition.payload),
         "policy": json.loads(definition.policy),
         "paused": state.state == ScheduleState.PAUSED,
@@ -164,7 +169,7 @@ def export(
             text, schedules, further = toml_export(app.call, schedules, owner, Path(output or "schedules").stem)
             notes = [*notes, *further]
         else:
-            text = _lines(rows, json_)
+            text = _lines(app.call, rows, json_)
         if not is_toml and (left := len(living) - len(schedules)):
             notes = [*notes, f"{plural(left, 'schedule')} left out: the last of max_runs is under way or waits"]
     if output is None:
@@ -196,8 +201,8 @@ def _is_last_run_taken(schedule: Schedule) -> bool:
     return most is not None and schedule.progress.run_count >= most
 
 
-def _lines(schedules: Iterable[Schedule], json_: bool) -> str:
-    documents = map(_document_of, schedules)
+def _lines(call: Call, schedules: Iterable[Schedule], json_: bool) -> str:
+    documents = (_document_of(call, each) for each in schedules)
     if json_:
         return f"{escaped(json.dumps({'schedules': list(documents)}, ensure_ascii=False, indent=2))}\n"
     lines = (json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in documents)

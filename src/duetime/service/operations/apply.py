@@ -28,7 +28,7 @@ from duetime.service.operations.create import changes_to
 from duetime.service.operations.declaration import Answer
 from duetime.service.options import policy_options, time_options
 from duetime.service.presenters import policy_shape, reads_as, source_view, source_warnings, trigger_shape
-from duetime.service.schedule_files import FileEntry, new_of, reference_to
+from duetime.service.schedule_files import FileEntry, new_of
 from duetime.service.services import Call
 from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import with_cron_fault
@@ -234,7 +234,7 @@ class _FilePlanner:
         if schedule is None and id is not None:
             schedule = self._call.scheduler.find(self._call.caller, str(id).partition("@")[0], entry.kind)
             definition = None if schedule is None else schedule.definition
-            if definition is None or definition.owner != self._request.owner or id != reference_to(definition):
+            if definition is None or definition.owner != self._request.owner or id != definition.reference:
                 return None  # the file comes from another store
         return schedule
 

@@ -186,9 +186,9 @@ def _update(call: Call, new: NewSchedule) -> Answer[CreatedSchedule] | None:
         return None
     if schedule.progress.state == ScheduleState.CANCELLED:
         return _answer(services, hooks, schedule, False, new)
-    new = new._replace(trigger_config=scheduler.with_followed(caller, new.trigger_type, new.trigger_config))
-    [draft] = scheduler.drafts(caller, [new])
     stored, changes = schedule.definition, None
+    new = new._replace(trigger_config=scheduler.with_followed(caller, new.trigger_type, new.trigger_config, stored))
+    [draft] = scheduler.drafts(caller, [new])
     if schedule.progress.state == ScheduleState.ENDED:
         if new.trigger_config.get(FOLLOWED, ())[:1] == (stored.id,):
             problem = "it would follow the ended schedule that it replaces; give the id or the name of another one"
