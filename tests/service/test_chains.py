@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from duetime.engine.errors import InvalidInput
+from duetime.engine.policy.follow_ups import END_FIELDS
 from duetime.service.operations.create import CreateSchedule, create
 from duetime.service.operations.edit import EditSchedule, edit
 from duetime.service.operations.schedules import ListSchedules, list_schedules
@@ -48,6 +50,27 @@ def test_the_result_is_at_hand_for_the_next_one(both: Stage) -> None:
     run_first(both)
     runs = {run["name"]: run["result"] for run in both.ada.knows("history")["runs"]}
     assert runs["say"] == "found 3 files"
+
+
+def test_a_value_that_the_end_of_a_run_does_not_have_is_warned_about(both: Stage) -> None:
+    job(both, "count", args=["3 files"], when="every hour")
+
+    def warnings_of(text: str) -> list[str]:
+        answer = job(both, "say", args=[text], when="after count succeeds")
+        codes = answer.get("warning_codes", [])
+        return [each for each, code in zip(answer.get("warnings", []), codes, strict=True) if code == "unknown_path"]
+
+    problem = "The end of count has no reslt, so its place stays as it is written."
+    assert warnings_of("{reslt}") == [problem], "before the first run"
+    for known in ("{result} {text} {error} {name} {run} {schedule} {status} {due}", "{result.files}", "{{reslt}}"):
+        assert warnings_of(known) == [], known
+    run_first(both)
+    [first, *_] = both.app.scheduler.store.latest_events(both.ada.call.caller.owner, "~ended.1")
+    assert json.loads(first.data).keys() == set(END_FIELDS)
+    assert warnings_of("{reslt} {result}") == [problem]
+    assert warnings_of("{result.files}") == [
+        "The end of count has no result.files, so its place stays as it is written."
+    ]
 
 
 def test_a_rename_changes_nothing(both: Stage) -> None:

@@ -15,6 +15,7 @@ from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller, Kind, gates_of
 from duetime.engine.model import Definition, Run, Schedule, WorkerRow, kind_and_label, with_label
+from duetime.engine.policy.follow_ups import END_FIELDS
 from duetime.engine.policy.options import is_gated, policy_for_ending
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page
@@ -42,7 +43,7 @@ _TEXT = "{text}"
 declare(
     event_unknown="No event {event} has arrived yet; it fires when one does.",
     no_event="No event starts it, so its text in braces stays as it is written.",
-    unknown_path="The latest event {event} has no {path}, so its place stays as it is written.",
+    unknown_path="The {source} has no {path}, so its place stays as it is written.",
     no_worker="No worker is running, so nothing fires until one does: run `duetime service install`.",
     no_worker_for_kind="No worker that is running takes a {kind}, so it does not fire until one does.",
     no_worker_for_label="No worker that is running has the label {label}; what needs it waits: use --label.",
@@ -143,23 +144,29 @@ class Services:
         return [] if host is None else [warning("host_not_allowed", host=host)]
 
     def _event_warnings(self, definition: Definition) -> list[ScheduleWarning]:
-        name, payload = (json_object(definition.trigger) or {}).get("event"), json_object(definition.payload) or {}
+        trigger, payload = json_object(definition.trigger) or {}, json_object(definition.payload) or {}
+        name, followed = trigger.get("event"), str(trigger.get("label") or "")
         texts = [payload[each] for each in self.hooks(definition.kind).templates if each in payload]
         if name is None:
             from duetime.engine.event_templates import unknown_paths  # few schedules need it
 
             return [warning("no_event")] if "text" in unknown_paths(texts, None) else []
-        return self.event_warnings(definition.owner, str(name), texts)
+        return self.event_warnings(definition.owner, str(name), texts, followed)
 
-    def event_warnings(self, owner: str, name: str, texts: Sequence[object] = ()) -> list[ScheduleWarning]:
-        """Return a warning if no event of the name has arrived, or if the latest one lacks what the texts name."""
+    def event_warnings(
+        self, owner: str, name: str, texts: Sequence[object] = (), followed: str = ""
+    ) -> list[ScheduleWarning]:
+        """Return a warning if no event of the name has arrived, or if the latest one lacks what the texts name. The
+        event may be the end of a run of the schedule that is `followed`, which always has the same fields."""
         from duetime.engine.event_templates import unknown_paths  # few schedules need it
 
         events = self.scheduler.store.latest_events(owner, name)
-        if not events:
+        if not events and not followed:
             return [] if name.startswith("~") else [warning("event_unknown", event=name)]
-        paths = unknown_paths(texts, json.loads(events[0].data))
-        return [warning("unknown_path", event=name, path=path) for path in paths[:5]]
+        paths = unknown_paths(texts, json.loads(events[0].data) if events else {})
+        paths = paths if events else [path for path in paths if path.partition(".")[0] not in END_FIELDS]
+        source = f"end of {followed}" if followed else f"latest event {name}"
+        return [warning("unknown_path", path=path, source=source) for path in paths[:5]]
 
     def worker_warnings(self, kind: str | None = None) -> list[ScheduleWarning]:
         """Return the reasons why schedules of this kind, or of any kind, might not fire."""

@@ -23,8 +23,8 @@ EXPLANATIONS: Final = {
         "set up; otherwise compare the name with those in `events` of the status."
     ),
     "unknown_path": (
-        "In the texts of a schedule that waits for an event, {path} stands for a value of the event. The latest event "
-        "has none at this path, so the text stays as it is written; {{ is a brace."
+        "In the texts of a schedule that waits for an event, {path} stands for a value of the event. The latest event, "
+        "or the end of a run that it follows, has none at this path, so the text stays as it is written; {{ is a brace."
     ),
     "no_event": (
         "{text} stands for the result of the run before, in a schedule that follows another one; this one has times. "

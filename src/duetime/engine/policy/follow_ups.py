@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, Final
 
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import parse_json
@@ -150,6 +150,10 @@ def result_text(result: str | None) -> str:
 
 def _parse_result(result: str | None) -> Any:
     return parse_json(result or "null", otherwise=result)
+
+
+END_FIELDS: Final = ("run", "schedule", "status", "due", "error", "name", "result", "text")
+"""The fields of the event that the end of a run is."""
 
 
 def end_event(definition: Definition, run: Run, now: Instant, depth: int) -> EventRow:
