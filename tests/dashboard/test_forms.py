@@ -369,6 +369,13 @@ def test_what_waits_is_edited_in_words(
     assert (other["event"], "where" in other, "cooldown_us" in other) == ("form.other", False, False)
 
 
+def test_a_limit_can_be_added_to_what_waits_for_an_event(served: Site, local: Browser) -> None:
+    trigger = ("event", {"event": "form.push"})
+    schedule = made(served, "limited", trigger, kind="notification", payload={"message": "m", "topic": "my-phone"})
+    form = {**filled(local, schedule), "phrase": "on form.push at most every 10m"}
+    assert "Saved." in local.follow(local.send(page_of(schedule, "edit"), form))
+
+
 @pytest.mark.parametrize(
     "config",
     [

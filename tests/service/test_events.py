@@ -360,6 +360,41 @@ def test_defaults_of_overlap(bench: Bench) -> None:
     assert duetime.edit(clock.id, every="1h", overlap="skip").next_run is not None
 
 
+def test_an_edit_of_the_rule_keeps_only_an_overlap_that_somebody_chose(bench: Bench) -> None:
+    duetime = bench.duetime
+
+    def overlaps(name: str, *rules: str, **changes: Any) -> list[str]:
+        return [(duetime.edit(name, when=rule, **changes).policy or {})["overlap"] for rule in rules]
+
+    duetime.notify("look", when="on a.b", topic="home", name="tell")
+    limited = "on a.b at most every 10m"
+    assert overlaps("tell", limited, "on a.b", "every 5m", limited) == ["queue", "allow", "allow", "queue"]
+    assert overlaps("tell", "on a.b", overlap="allow") == ["allow"]
+    bench.job("note", when="on a.b", name="job")
+    assert overlaps("job", "every 5m", "on a.b at most every 5m", "every 1h") == ["skip", "queue", "skip"]
+    assert overlaps("job", "every 5m", overlap="queue") == ["queue"]
+    assert overlaps("job", "every 10m", "on a.b") == ["queue", "queue"]
+    bench.job("note", when="on a.b", overlap="skip", name="skips")
+    bench.job("note", when="on a.b", overlap="allow", name="allows")
+    assert overlaps("skips", "on a.c") == ["skip"] and overlaps("allows", "on a.c", "every 5m") == ["allow", "allow"]
+    with pytest.raises(InvalidInput, match="allow contradicts"):
+        overlaps("allows", limited)
+
+
+def test_an_update_by_key_has_the_overlap_of_the_request(bench: Bench) -> None:
+    for rule, options, overlap in (
+        ("on a.b", {}, "queue"),
+        ("every 5m", {}, "skip"),
+        ("on a.b", {"overlap": "queue"}, "queue"),
+        ("every 5m", {"overlap": "queue"}, "queue"),
+        ("on a.b", {"overlap": "skip"}, "skip"),
+        ("on a.c", {"overlap": "skip"}, "skip"),
+        ("on a.d", {}, "queue"),
+    ):
+        schedule = bench.job("note", when=rule, key="mine", **options)
+        assert (schedule.policy or {})["overlap"] == overlap, (rule, options)
+
+
 def test_a_rule_by_the_clock_ends_the_overlap_of_events(bench: Bench) -> None:
     def overlap(**changes: Any) -> str:
         return str((bench.duetime.edit("look", **changes).policy or {})["overlap"])

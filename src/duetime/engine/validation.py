@@ -186,13 +186,15 @@ class Drafter(RequestChecks):
     def _with_overlap_of(
         self, trigger: str, definition: Definition, options: Mapping[str, Any] | None
     ) -> Mapping[str, Any] | None:
-        """Return the options of an edit with the overlap that its new rule requires."""
-        rule, stored = readable(trigger), json_object(definition.policy) or {}
-        if rule is not None and rule.type == "event":
-            return with_event_overlap(self._kind(definition.kind), rule, {**stored, **(options or {})})
-        if rule is not None and stored.get("overlap") == Overlap.LATEST:  # which ends with the events that it is for
-            return {"overlap": None, **(options or {})}
-        return options
+        """Return the options of an edit with the overlap of its new rule, unless somebody chose another one."""
+        kind, rule, old = self._kind(definition.kind), readable(trigger), readable(definition.trigger)
+        if rule is None or "event" not in (rule.type, None if old is None else old.type):
+            return options
+        overlap = (json_object(definition.policy) or {}).get("overlap", str(Overlap.SKIP))
+        is_usual = overlap == usual_overlap(kind, old)
+        ends = overlap == Overlap.LATEST and rule.type != "event"  # with the events that it is for
+        options = {"overlap": None if is_usual or ends else overlap, **(options or {})}
+        return with_event_overlap(kind, rule, options) if rule.type == "event" else options
 
     def _check_gate(self, gate: str, caller: Caller) -> None:
         gates = gates_of(self.kinds)
@@ -280,10 +282,15 @@ def with_event_overlap(kind: Kind, trigger: Trigger, options: Mapping[str, Any])
     occurrence by the clock would be: no other one makes up for it."""
     if options.get("overlap") is not None:
         return options
-    usual = kind.defaults.get("overlap")
-    if usual is None or getattr(trigger, "cooldown", None):
+    return {**options, "overlap": usual_overlap(kind, trigger)}
+
+
+def usual_overlap(kind: Kind, trigger: Trigger | None) -> str:
+    """Return the overlap of a schedule with this trigger for which nobody chose one."""
+    usual: str | None = kind.defaults.get("overlap")
+    if trigger is not None and trigger.type == "event" and (usual is None or getattr(trigger, "cooldown", None)):
         usual = getattr(kind, "event_overlap", str(Overlap.QUEUE))
-    return {**options, "overlap": usual}
+    return usual or str(Overlap.SKIP)
 
 
 def _check_edited(definition: Definition, policy: str | None, trigger: str | None) -> None:

@@ -226,7 +226,7 @@ def changes_to(
         trigger_config={**WHOLE_RULE, **new.trigger_config} if has_new_rule else None,
         payload=None if is_same_json(target.payload, stored.payload) else new.payload,
         policy=None
-        if target.policy == stored.policy
+        if target.policy == stored.policy and not has_new_rule  # which has a usual overlap of its own
         else {**_DEFAULT_POLICY, **json.loads(target.policy), **new.policy},
         timezone=(new.timezone or services.zone) if has_new_rule else None,
         version=stored.version,
