@@ -93,9 +93,35 @@ def test_or_joins_values_of_one_path_and_no_other_path(condition: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "condition",
+    [
+        "a = open, b = 5",
+        "a = open,b = 5",
+        "a = open, b=5",
+        "a is open, b is 5",
+        "a = 1 or open, b = 5",
+        "a = open, b > 5",
+        "c = 1 and a = open, b exists",
+        "a = open, closed, b.c = 5",
+    ],
+)
+def test_a_comma_joins_no_paths(condition: str) -> None:
+    """It used to be read as the text "open, b = 5", which no event has."""
+    with pytest.raises(InvalidInput, match='joins two paths by ","; write "and" instead, or put the value into quotes'):
+        read_phrase(f"on x where {condition}")
+
+
+def test_a_comma_before_and_belongs_to_no_value() -> None:
+    assert read_phrase("on x where a = open, and b = 5")[1]["where"] == {"a": "open", "b": "5"}
+
+
+@pytest.mark.parametrize(
     ("condition", "values"),
     [
         ("a = 1 or 'b = 2'", ["1", "b = 2"]),
+        ("a = open, closed", "open, closed"),
+        ("a = 'open, b = 5'", "open, b = 5"),
+        ("a = https://x.example/?b=1,c=2", "https://x.example/?b=1,c=2"),
         ("a = this or that", ["this", "that"]),
         ("a = https://x.example/?b=1 or https://x.example/?b=2", ["https://x.example/?b=1", "https://x.example/?b=2"]),
         ("""a = "'quoted' words" """, "'quoted' words"),

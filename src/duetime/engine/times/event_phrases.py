@@ -29,11 +29,13 @@ _BARE = r"""[^\s"'](?:(?!\s(?:and|or)\s).)*?"""
 _VALUE = rf"""(?:"[^"]*"|'[^']*'|{_BARE})"""
 _CONDITION = re.compile(
     r"([^\s=!<>]+)(?:\s+(?:exists|is present)"
-    rf"|\s*(?:==?|\bis\b(?!\s+not\s))\s*({_VALUE}(?:\s+or\s+{_VALUE})*))(?:\s+and\s+|$)",
+    rf"|\s*(?:==?|\bis\b(?!\s+not\s))\s*({_VALUE}(?:\s+or\s+{_VALUE})*))(?:,?\s+and\s+|$)",
     re.IGNORECASE,
 )
 _NEXT_PATH = re.compile(r"(?:when |where |if )?[\w.-]+(?:\s+(?:is|exists)\b|\s*(?:[<>]|!?=))", re.IGNORECASE)
 """How a value after `or` begins that its author means as another condition. In quotes, it is a value."""
+_AFTER_COMMA = re.compile(rf"[^\"'].*?,(?:\s+|(?=[\w.-]+\s)){_NEXT_PATH.pattern}", re.IGNORECASE)
+"""How a value without quotes begins in which its author means a comma as `and`."""
 _OR = re.compile(rf"({_VALUE})(?:\s+or\s+|$)", re.IGNORECASE)
 
 
@@ -74,11 +76,14 @@ def _conditions(text: str) -> dict[str, Any]:
     while place < len(text):
         match = _CONDITION.match(text, place)
         written = _OR.findall(match[2]) if match and match[2] else []
+        is_joined = any(map(_AFTER_COMMA.match, written))
         is_other, compares = any(map(_NEXT_PATH.match, written[1:])), any(map(COMPARISON.fullmatch, written))
-        if match is None or match[1] in conditions or is_other or compares:
+        if match is None or match[1] in conditions or is_joined or is_other or compares:
             problem = "is named twice; give its values as a or b" if match else "is no condition such as path = value"
             if is_other:
                 problem = 'joins two paths by "or"; give each a schedule of its own, or put one value into quotes'
+            elif is_joined:
+                problem = 'joins two paths by ","; write "and" instead, or put the value into quotes'
             elif compares:
                 problem = "compares; put a text that only looks so into quotes"
             about = f'"{text[place : place + 60]}" {problem}, as in "{EXAMPLE}"'
