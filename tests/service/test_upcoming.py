@@ -162,3 +162,14 @@ def test_one_that_is_overdue_is_listed_once(stage: Stage) -> None:
 def test_another_owner_sees_nothing(stage: Stage) -> None:
     job(stage, "mine")
     assert stage.agent("bob").knows("list_upcoming", include_paused=True)["upcoming"] == []
+
+
+def test_more_schedules_that_wait_for_events_than_are_named(stage: Stage) -> None:
+    for number in range(20):
+        job(stage, f"waits {number}", trigger_type="event", trigger_config={"event": "a.b"}, deliver_to="kitchen")
+    whole = stage.ada.knows("list_upcoming", count=5, topic="kitchen")
+    assert (len(whole["on_events"]), whole["more"], "warnings" in whole) == (20, False, False)
+    job(stage, "waits, too", trigger_type="event", trigger_config={"event": "a.b"})
+    cut = stage.ada.knows("list_upcoming")
+    assert (len(cut["on_events"]), cut["more"]) == (20, True)
+    assert cut["warnings"] == ["More schedules wait for events than the 20 in on_events. Ask for one kind or topic."]

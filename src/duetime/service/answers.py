@@ -494,7 +494,7 @@ class Upcoming(Value):
     count: int
     """How many are listed."""
     more: bool
-    """Whether further schedules fire in the range."""
+    """Whether further schedules fire in the range, or wait for events."""
     on_events: list[dict[str, Any]] = field(default_factory=list)
     """Schedules that wait for an event, and so have no time."""
     window: dict[str, str] = field(default_factory=dict)

@@ -80,7 +80,7 @@ def upcoming(
     json_: Json = False,
 ) -> None:
     """List what fires next, of all kinds, in chronological order."""
-    from duetime.service.operations.upcoming import ListUpcoming
+    from duetime.service.operations.upcoming import MORE_ON_EVENTS, ListUpcoming
     from duetime.service.operations.upcoming import upcoming as read_upcoming
 
     request = ListUpcoming(
@@ -98,9 +98,9 @@ def upcoming(
         else:
             limits = "in that time" if start or until else "that matches" if kind or topic or tagged else "to fire"
             output.say(f"Nothing is scheduled {limits}. Add something: {program('notify', 'add', '--help')}")
-        if upcoming_times.more and not json_:
+        if upcoming_times.more and len(upcoming_times.rows) == limit and not json_:
             output.say("There is more; --limit shows it.")
-        output.warn([each.text for each in warnings])
+        output.warn([each.text for each in warnings if json_ or each.text != MORE_ON_EVENTS])  # the table has none
 
 
 def _row(app: Application, row: dict[str, Any]) -> list[object]:

@@ -43,6 +43,7 @@ MAX_TIMES = 5
 """Maximum number of times that the row of one schedule has, if it has one row."""
 _PAGE = 200
 _MISSING = "Some times may be missing: so much is scheduled that not all of it was read. Ask for one kind or topic."
+MORE_ON_EVENTS = f"More schedules wait for events than the {MOST_ON_EVENTS} in on_events. Ask for one kind or topic."
 _EXPENSIVE = "Some times are missing: the rules of some schedules take too many steps to evaluate."
 
 Occurrence = tuple[Instant, Schedule]
@@ -81,7 +82,7 @@ class UpcomingTimes(NamedTuple):
 
     rows: list[View]
     more: bool
-    """Whether further schedules fire in the window, or not all could be read."""
+    """Whether further schedules fire in the window or wait for events, or not all could be read."""
     start: Instant | None
     until: Instant | None
     """The window, as far as one was given."""
@@ -115,15 +116,21 @@ def upcoming(call: Call, request: ListUpcoming) -> Answer[UpcomingTimes]:
     call = call if request.kind is None else call._replace(kinds=(request.kind,))
     window = _Window(call.now, *read_range(call, request.start, request.until, ("from", "until")), request)
     rows, more, missing = _times(call, window)
-    times = UpcomingTimes(rows, more, window.start, window.until, _on_events(call, window))
+    on_events, whole = _on_events(call, window)
+    missing = missing if whole else [*missing, MORE_ON_EVENTS]
+    times = UpcomingTimes(rows, more or not whole, window.start, window.until, on_events)
     return Answer(times, [ScheduleWarning("incomplete", text) for text in missing])
 
 
-def _on_events(call: Call, window: _Window) -> list[View]:
-    """Return the schedules that wait for events, in place of the times that they do not have."""
+def _on_events(call: Call, window: _Window) -> tuple[list[View], bool]:
+    """Return the schedules that wait for events, in place of the times that they do not have, and whether these are all
+    of them."""
+    window = window._replace(request=replace(window.request, count=MOST_ON_EVENTS))
     query = replace(_query(call, window.request), firing=True, with_events=True, due_from=NEVER)
-    rows = [_row(call, NEVER, each) for each in _matching(call, window, query)[0][:MOST_ON_EVENTS]]
-    return [{name: row[name] for name in ("id", "short_id", "kind", "name", "reads_as", "owner")} for row in rows]
+    schedules, whole = _matching(call, window, query)
+    rows = [_row(call, NEVER, each) for each in schedules[:MOST_ON_EVENTS]]
+    views = [{name: row[name] for name in ("id", "short_id", "kind", "name", "reads_as", "owner")} for row in rows]
+    return views, whole and len(schedules) <= MOST_ON_EVENTS
 
 
 def _times(call: Call, window: _Window) -> tuple[list[View], bool, list[str]]:
