@@ -95,6 +95,15 @@ def test_a_request_without_a_body_passes_on_what_its_gate_saw(world: World) -> N
     assert bodies == {"/a": b'{"x":1}', "/b": b"own"}
 
 
+def test_a_request_without_a_body_has_none_if_its_gate_saw_nothing(world: World) -> None:
+    forced = world.add("request", {"url": f"{world.receiver.url}/forced"})
+    run_now(world.call, RunNow(schedule=forced, force=True))
+    world.add("request", {"url": f"{world.receiver.url}/failed"}, only_if="page() | field('x') | changed()")
+    world.poll("no JSON")
+    bodies = [(request.path, request.body, "content-type" in request.headers) for request in world.receiver.requests]
+    assert sorted(bodies) == [("/failed", b"", False), ("/forced", b"", False)]
+
+
 def test_a_prompt_gets_what_its_gate_saw_between_marks_of_its_own(world: World) -> None:
     schedule = world.add("prompt", {"prompt": "Tell me what is new."}, deliver_to="news")
     world.poll("first")

@@ -108,7 +108,7 @@ class RequestKind(ModelKind):
         early = work.claim.run.due + payload.get("delay", 0) * SECOND - self._clock.now()
         if early > 0 and payload.get("delay"):
             return Returned(after=early)
-        data = work.event.data if work.event is not None else work.gift and (work.gift.result or "null")
+        data = work.event.data if work.event is not None else work.gift and work.gift.result
         if data is not None and not {"body", "body_base64"} & payload.keys():
             payload = _with_data(payload, data)
         return self.requester.send(_outgoing(work.claim, payload, work.policy))
