@@ -270,6 +270,16 @@ def test_unknown_schemes_and_bad_secrets_are_refused(there: Site, on_site: Cli) 
     assert answer.code == 2 and "lower-case" in answer.err
 
 
+@pytest.mark.parametrize(
+    ("scheme", "names"),
+    [("url", "its event is door;"), ("hmac", "its event is door;"), ("stripe", "its events are door or door.TYPE;")],
+)
+def test_a_new_hook_says_which_events_it_has(on_site: Cli, scheme: str, names: str) -> None:
+    name = f"door-{scheme}"
+    answer = on_site("hook", "create", name, "--scheme", scheme)
+    assert answer.code == 0 and f"{names.replace('door', name)} the secret is not shown again" in answer.err
+
+
 def test_the_list_shows_the_latest_delivery_as_people_write_times(on_site: Cli) -> None:
     assert on_site("hook", "create", "shop", "--scheme", "github").code == on_site("hook", "test", "shop").code == 0
     assert re.search(r" 20\d\d-\d\d-\d\d \d\d:\d\d(:\d\d)? [A-Z]+\s", on_site("hook", "list").out)

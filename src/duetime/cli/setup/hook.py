@@ -47,7 +47,9 @@ def _print(answer: Answer[View], json_: bool) -> None:
     view = answer.value
     output.print_result(json_, view, f"Address: {view['url']}\nSecret:  {view['secret']}")
     if not json_:
-        output.note(f"its events are {view['name']} or {view['name']}.TYPE; the secret is not shown again")
+        name = view["name"]
+        names = f"event is {name}" if view["scheme"] in ("hmac", "url") else f"events are {name} or {name}.TYPE"
+        output.note(f"its {names}; the secret is not shown again")
         output.warn(answer.notes)
 
 
