@@ -268,3 +268,23 @@ def test_a_run_that_an_event_starts_is_checked_too(world: World) -> None:
     runs = world.simulation.runs()
     assert [run.status for run in runs] == ["skipped", "skipped", "completed"], "each event keeps its row"
     assert runs[-1].result == '{"saw":"second"}'
+
+
+def prompt_for_releases(world: World, **policy: Any) -> str:
+    options = {"only_if": "event('branch') | matches('release/*')", **policy}
+    request = CreateSchedule("prompt", {"prompt": "Look."}, {"when": "on push"}, policy=options)
+    return create(world.call, request).value.schedule.definition.public_id
+
+
+def push(world: World, branch: str) -> None:
+    emit(world.call, EmitEvent(event="push", data={"branch": branch}))
+    world.simulation.advance(timedelta(minutes=1))
+
+
+def test_an_event_that_the_gate_refuses_leaves_the_prompt_that_nobody_took(world: World) -> None:
+    prompt_for_releases(world)
+    for branch in ("release/1", "main"):
+        push(world, branch)
+    assert [run.status for run in world.simulation.runs()] == ["waiting", "skipped"]
+    tools = {tool.name: tool for tool in catalog_of(load_specs().values()).tools}
+    assert "release/1" in tools["take_prompt"].answer(world.call, {}).structured["data"]

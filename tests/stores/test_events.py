@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,15 +11,18 @@ import pytest
 from duetime.engine.clock import DAY, HOUR, MINUTE, NEVER, SECOND, Instant
 from duetime.engine.errors import LimitReached
 from duetime.engine.model import EventRow, RunStatus, ScheduleId, ScheduleState, event_of
-from duetime.engine.outcome import Completed, Failed, Waiting
-from duetime.engine.policy import changes
+from duetime.engine.outcome import Completed, Failed, Skipped, Waiting
+from duetime.engine.policy import changes, checkout
 from duetime.engine.policy.changes import Edit
+from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.gates import GateGift, give
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import trigger_to_json
 from duetime.engine.triggers.event import EventTrigger
 from duetime.stores import events
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every
+from tests.support.gate_world import GATE
 from tests.support.hand import Hand, create, create_one, runs_of, statuses, the
 from tests.support.happenings import expand, send, waits
 
@@ -483,3 +487,69 @@ def test_an_owner_who_stores_too_much_loses_old_events(store: BaseStore) -> None
     while store.trim(5_000, Instant(T0 + DAY), 2):
         pass
     assert 0 < len(store.events_of("ada", 20)) < 5
+
+
+# -- events and gates ------------------------------------------------------------------------------------------------
+
+
+def let_pass(store: BaseStore, claim: Claim, now: int) -> bool | None:
+    """Let the gate of a run pass, as a worker does before the work."""
+    decide = partial(give, fence=claim.run.fence, gift=GateGift(result='"x"'))
+    return store.change_run(claim.run.id, Instant(now), decide)
+
+
+@pytest.mark.parametrize("overlap", ["latest", "queue", "skip"])
+def test_an_untaken_run_is_replaced_by_an_event_that_passes_the_gate(
+    store: BaseStore, hand: Hand, overlap: str
+) -> None:
+    schedule = create_one(store, waits(overlap=overlap, only_if=GATE))
+    for number in range(3):
+        send(store, at=T0 + number)
+        expand(store, T0 + number)
+        (claim,) = hand.claim(T0 + number)
+        if number == 1:
+            assert hand.record([claim], T0 + number, Skipped("no")) == ["recorded"]
+            assert statuses(store, schedule) == ["waiting", "skipped"]
+        else:
+            assert let_pass(store, claim, T0 + number)
+            hand.record([claim], T0 + number, Waiting(None))
+    assert statuses(store, schedule) == ["missed", "skipped", "waiting"]
+    progress = the(store, schedule).progress
+    assert (progress.active, progress.untaken, progress.run_count) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("overlap", ["latest", "queue"])
+def test_events_that_came_during_a_check_are_checked_beside_the_untaken_run(
+    store: BaseStore, hand: Hand, overlap: str
+) -> None:
+    schedule = create_one(store, waits(overlap=overlap, only_if=GATE, untaken="replace"))
+    send(store)
+    expand(store)
+    (claim,) = hand.claim(T0)
+    let_pass(store, claim, T0)
+    send(store, at=T0 + 1)
+    expand(store, T0 + 1)
+    hand.record([claim], T0 + 2, Waiting(None))
+    assert statuses(store, schedule) == ["waiting", "pending"]
+    (claim,) = hand.claim(T0 + 2)
+    hand.record([claim], T0 + 2, Skipped("no"))
+    assert statuses(store, schedule) == ["waiting", "skipped"]
+
+
+def test_what_came_while_an_agent_had_the_run_is_checked_once_it_is_untaken_again(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="queue", only_if=GATE))
+    send(store)
+    expand(store)
+    (claim,) = hand.claim(T0)
+    let_pass(store, claim, T0)
+    hand.record([claim], T0, Waiting(None))
+    lease = Instant(T0 + MINUTE)
+    store.change_run(claim.run.id, T0, lambda each, run: checkout.hold(each, run, "ann", lease))
+    send(store, at=T0 + 1)
+    expand(store, T0 + 1)
+    assert (statuses(store, schedule), hand.claim(lease)) == (["waiting", "queued"], [])
+    send(store, at=lease)
+    expand(store, lease)
+    for _ in range(2):
+        hand.record(hand.claim(lease), lease, Skipped("no"))
+    assert statuses(store, schedule) == ["waiting", "skipped", "skipped"]

@@ -8,7 +8,7 @@ from duetime.engine.clock import NEVER, Instant
 from duetime.engine.errors import TRANSIENT
 from duetime.engine.model import Definition, EventRow, Progress, Run, RunStatus, Schedule, ScheduleState, event_of
 from duetime.engine.policy.claim import mark_broken
-from duetime.engine.policy.finish import Reader, cooldown_end, replace_untaken
+from duetime.engine.policy.finish import Reader, cooldown_end, release, replace_untaken, replaceable
 from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_from_json
 from duetime.engine.policy.rows import Extension, NewId, Writes, new_run, run_entry, trigger_entry
 
@@ -50,7 +50,7 @@ class Arrivals:
             return self._skip(progress, _RESTING[ScheduleState(progress.state)])
         if progress.state != ScheduleState.ACTIVE or progress.next is None:
             return None
-        if progress.untaken and self._policy.untaken == Untaken.REPLACE:
+        if progress.untaken and self._policy.untaken == Untaken.REPLACE and self._policy.only_if is None:
             schedule = Schedule(self._definition, progress)
             progress = replace_untaken(self.writes, schedule, self._policy, self.now, self.reader)
         progress = self._admit(progress)
@@ -62,7 +62,7 @@ class Arrivals:
     def _admit(self, progress: Progress) -> Progress:
         """Start a run, queue it, let it replace the one that waits, or record that it did not run."""
         overlap = self._policy.overlap
-        if not progress.active and not progress.queued:
+        if progress.active == replaceable(self._policy, progress) and not progress.queued:
             return self._start(progress, cooldown_end(self._definition, progress, self.now))
         if overlap == Overlap.LATEST:
             return self._replace(progress)
@@ -82,7 +82,10 @@ class Arrivals:
 
     def _queue(self, progress: Progress) -> Progress:
         self._new_run(RunStatus.QUEUED)
-        return progress._replace(run_count=progress.run_count + 1, queued=progress.queued + 1, gap=None)
+        progress = progress._replace(run_count=progress.run_count + 1, queued=progress.queued + 1, gap=None)
+        if progress.active != replaceable(self._policy, progress):
+            return progress
+        return release(self.writes, self._definition, self._policy, progress, self.now, self.reader)
 
     def _new_run(self, status: str) -> Run:
         run = new_run(self._new_id(), self._definition, self._event.at, status, cause=self._event.cause)

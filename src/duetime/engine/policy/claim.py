@@ -25,7 +25,7 @@ from duetime.engine.model import (
 from duetime.engine.outcome import Failed
 from duetime.engine.policy.catch_up import LEAD, Answers, Occurring, Question, occurrences, without
 from duetime.engine.policy.decision import Change
-from duetime.engine.policy.finish import HeldRun, Reader, end_run, miss_untaken, replace_untaken
+from duetime.engine.policy.finish import HeldRun, Reader, end_run, miss_untaken, replace_untaken, replaceable
 from duetime.engine.policy.incidents import note
 from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_for_ending, policy_from_json
 from duetime.engine.policy.pauses import resume
@@ -272,10 +272,8 @@ def _start_alone(plan: ClaimPlan, entry: DueItem, policy: Policy, occurring: Occ
 def _admit(
     plan: ClaimPlan, entry: DueItem, policy: Policy, due: Instant, progress: Progress, before: Progress
 ) -> Progress:
-    """Admit one occurrence that may run: start it, queue it, or skip it visibly. A run that nobody took waits beside
-    the check of a gate, which replaces it if it lets the new one pass: see `gates.give`."""
-    replaceable = progress.untaken if policy.only_if is not None and policy.untaken == Untaken.REPLACE else 0
-    if progress.queued == 0 and progress.active == replaceable:
+    """Admit one occurrence that may run: start it, queue it, or skip it visibly."""
+    if progress.queued == 0 and progress.active == replaceable(policy, progress):
         return _start(plan, entry, due, progress)
     if policy.overlap == Overlap.ALLOW and before.queued == 0:
         if progress.run_count == before.run_count:

@@ -24,7 +24,7 @@ from duetime.engine.outcome import Alert
 from duetime.engine.policy.catch_up import next_instant
 from duetime.engine.policy.follow_ups import MESSAGE_KEY, alert, end_event, follow_ups, told_text
 from duetime.engine.policy.incidents import note
-from duetime.engine.policy.options import AlertMode, NotifyOn, Overlap, Policy
+from duetime.engine.policy.options import AlertMode, NotifyOn, Overlap, Policy, Untaken
 from duetime.engine.policy.rows import (
     FurtherWrite,
     IncidentEvent,
@@ -222,6 +222,12 @@ def replace_untaken(
     return writes.progress_of(schedule.progress)
 
 
+def replaceable(policy: Policy, progress: Progress) -> int:
+    """Return how many runs that nobody took wait beside the check of a gate, which replaces them if it lets the new run
+    pass: see `gates.give`."""
+    return progress.untaken if policy.only_if is not None and policy.untaken == Untaken.REPLACE else 0
+
+
 def discount(writes: Writes, held: HeldRun, policy: Policy, now: Instant) -> None:
     """Take back that a run counts towards `max_runs`; if it was to be the last one, the schedule continues."""
     counted = writes.progress_of(held.progress)
@@ -283,7 +289,7 @@ def release(
 ) -> Progress:
     """Let the oldest queued run start at its instant unless an active run blocks it. While the schedule is paused, only
     a run that was requested during the pause starts."""
-    free = progress.active == 0 or policy.overlap == Overlap.ALLOW
+    free = progress.active == replaceable(policy, progress) or policy.overlap == Overlap.ALLOW
     if progress.state not in _RELEASING or not progress.queued or not free:
         return progress
     run = _next_queued(writes, progress.schedule, reader, asked_for=progress.state == ScheduleState.PAUSED)

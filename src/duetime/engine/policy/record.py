@@ -10,7 +10,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.model import Attempt, Cause, Progress, Run, RunId, RunStatus, ScheduleState, WorkerId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Skipped, Waiting
 from duetime.engine.policy.decision import Decision
-from duetime.engine.policy.finish import QUARANTINED, HeldRun, Reader, end_run, park, pause_and_alert
+from duetime.engine.policy.finish import QUARANTINED, HeldRun, Reader, end_run, park, pause_and_alert, release
 from duetime.engine.policy.follow_ups import alert
 from duetime.engine.policy.gates import remember, skip
 from duetime.engine.policy.options import Untaken, policy_for_ending, tags_of
@@ -119,6 +119,9 @@ def _wait(writes: Writes, held: HeldRun, run: Run, outcome: Waiting, now: Instan
     until = outcome.until
     if outcome.holder is None:
         count_untaken(writes, held.progress)
+        if policy.only_if is not None:  # what is queued is checked beside it, because it may replace it
+            progress = writes.progress[run.schedule]
+            writes.progress[run.schedule] = release(writes, held.definition, policy, progress, now, reader)
         if policy.untaken == Untaken.EXPIRE and policy.expire_after is not None and until is None:
             until = Instant(now + policy.expire_after)
     waiting = run._replace(
