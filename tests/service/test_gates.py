@@ -59,6 +59,10 @@ def world() -> Iterator[World]:
         return state["page"]
 
     @registry.task
+    def is_large(number: int) -> Any:
+        return number if number > 40 else None
+
+    @registry.task
     def see(context: Any) -> Any:
         return {"saw": context.gate}
 
@@ -288,3 +292,19 @@ def test_an_event_that_the_gate_refuses_leaves_the_prompt_that_nobody_took(world
     assert [run.status for run in world.simulation.runs()] == ["waiting", "skipped"]
     tools = {tool.name: tool for tool in catalog_of(load_specs().values()).tools}
     assert "release/1" in tools["take_prompt"].answer(world.call, {}).structured["data"]
+
+
+def test_an_order_that_the_gate_refuses_does_not_use_up_max_runs(world: World) -> None:
+    policy = {"only_if": "event('n') | is_large()", "max_runs": 1}
+    create(world.call, CreateSchedule("job", {"task": "see"}, {"when": "on order"}, policy=policy))
+    for number in (1, 50, 60):
+        sent = emit(world.call, EmitEvent(event="order", data={"n": number}))
+        assert not sent.warnings and sent.notes == ["It starts: see."]
+        world.call.scheduler.store.expand_events(world.call.now)
+    world.simulation.advance(timedelta(minutes=1))
+    rows = [(run.status, run.result or run.error) for run in world.simulation.runs()]
+    assert rows[1:] == [("completed", '{"saw":50}'), ("skipped", "max_runs was reached by an earlier run")]
+    assert rows[0][0] == "skipped"
+    assert [each.code for each in emit(world.call, EmitEvent(event="order", data={"n": 70})).warnings] == [
+        "no_listener"
+    ]

@@ -25,6 +25,7 @@ from tests.support.drafts import T0, every
 from tests.support.gate_world import GATE
 from tests.support.hand import Hand, create, create_one, runs_of, statuses, the
 from tests.support.happenings import expand, send, waits
+from tests.support.invariants import invariants
 
 
 def change(store: BaseStore, schedule: ScheduleId, name: str, now: int = T0, *given: Any) -> Any:
@@ -553,3 +554,77 @@ def test_what_came_while_an_agent_had_the_run_is_checked_once_it_is_untaken_agai
     for _ in range(2):
         hand.record(hand.claim(lease), lease, Skipped("no"))
     assert statuses(store, schedule) == ["waiting", "skipped", "skipped"]
+
+
+@pytest.mark.parametrize("overlap", ["queue", "allow"])
+def test_events_wait_while_a_gate_may_still_skip_the_last_run_that_max_runs_allows(
+    store: BaseStore, hand: Hand, overlap: str
+) -> None:
+    schedule = create_one(store, waits(overlap=overlap, only_if=GATE, max_runs=1))
+    for number in range(4):
+        send(store, at=T0 + number)
+        expand(store, T0 + number)
+    assert statuses(store, schedule) == ["pending", "queued", "queued", "queued"]
+    for number in range(2):
+        (claim,) = hand.claim(T0 + 9)
+        assert claim.run.due == T0 + number
+        hand.record([claim], T0 + 9, Skipped("no"))
+        invariants(store)
+    (claim,) = hand.claim(T0 + 9)
+    assert let_pass(store, claim, T0 + 9)
+    hand.record([claim], T0 + 10)
+    assert statuses(store, schedule) == ["skipped", "skipped", "completed", "skipped"]
+    last = "max_runs was reached by an earlier run"
+    assert [row[1] for row in reasons(store, schedule)] == ["no", "no", None, last]
+    progress = the(store, schedule).progress
+    assert (progress.state, progress.run_count, progress.queued) == (ScheduleState.ENDED, 1, 0)
+
+
+def test_a_schedule_whose_gate_refuses_all_events_goes_on_beyond_max_runs(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="queue", only_if=GATE, max_runs=2))
+    for number in range(5):
+        send(store, at=T0 + number)
+    expand(store, T0 + 9)
+    while claims := hand.claim(T0 + 9):
+        hand.record(claims, T0 + 9, Skipped("no"))
+    progress = the(store, schedule).progress
+    assert (progress.state, progress.run_count, progress.next) == (ScheduleState.ACTIVE, 0, NEVER)
+    assert statuses(store, schedule) == ["skipped"] * 5
+
+
+def test_events_after_the_last_run_has_passed_its_gate_are_not_heard(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="queue", only_if=GATE, max_runs=1))
+    send(store)
+    expand(store)
+    (claim,) = hand.claim(T0)
+    assert len(store.listeners_of("ada", "push", 9)) == 1
+    let_pass(store, claim, T0)
+    assert store.listeners_of("ada", "push", 9) == []
+    send(store, at=T0 + 1)
+    expand(store, T0 + 1)
+    assert statuses(store, schedule) == ["running"], "as without a gate"
+
+
+def test_a_pause_keeps_what_waits_behind_the_last_run_until_the_resume(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="queue", only_if=GATE, max_runs=1))
+    for number in range(2):
+        send(store, at=T0 + number)
+    expand(store, T0 + 1)
+    (claim,) = hand.claim(T0 + 2)
+    let_pass(store, claim, T0 + 2)
+    change(store, schedule, "pause", T0 + 3)
+    hand.record([claim], T0 + 4)
+    assert statuses(store, schedule) == ["completed", "queued"]
+    change(store, schedule, "resume", T0 + 5)
+    assert statuses(store, schedule) == ["completed", "skipped"]
+    assert the(store, schedule).progress.state == ScheduleState.ENDED
+
+
+def test_a_manual_run_in_the_queue_runs_beyond_max_runs(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="queue", only_if=GATE, max_runs=1))
+    send(store)
+    expand(store)
+    change(store, schedule, "fire", T0 + 1)
+    (claim,) = hand.claim(T0 + 1)
+    hand.record([claim], T0 + 1)
+    assert statuses(store, schedule) == ["completed", "pending"]

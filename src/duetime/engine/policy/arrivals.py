@@ -8,11 +8,13 @@ from duetime.engine.clock import NEVER, Instant
 from duetime.engine.errors import TRANSIENT
 from duetime.engine.model import Definition, EventRow, Progress, Run, RunStatus, Schedule, ScheduleState, event_of
 from duetime.engine.policy.claim import mark_broken
-from duetime.engine.policy.finish import Reader, cooldown_end, release, replace_untaken, replaceable
+from duetime.engine.policy.finish import Reader, cooldown_end, is_new, release, replace_untaken, replaceable, skipped
 from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_from_json
 from duetime.engine.policy.rows import Extension, NewId, Writes, new_run, run_entry, trigger_entry
 
 NEWER: Final = "a newer event came"
+_UNCHECKED: Final = frozenset({RunStatus.PENDING, RunStatus.QUEUED, RunStatus.RUNNING})
+"""Statuses of runs whose gate may not have been checked yet."""
 _RESTING: Final = {ScheduleState.PAUSED: "the schedule was paused", ScheduleState.BROKEN: "the schedule was broken"}
 
 
@@ -48,7 +50,7 @@ class Arrivals:
     def _decided(self, progress: Progress) -> Progress | None:
         if progress.state in _RESTING:
             return self._skip(progress, _RESTING[ScheduleState(progress.state)])
-        if progress.state != ScheduleState.ACTIVE or progress.next is None:
+        if progress.state != ScheduleState.ACTIVE or (progress.next is None and not self._may_go_on()):
             return None
         if progress.untaken and self._policy.untaken == Untaken.REPLACE and self._policy.only_if is None:
             schedule = Schedule(self._definition, progress)
@@ -59,6 +61,13 @@ class Arrivals:
         self.writes.due_gone.append(trigger_entry(self._definition, self._policy, NEVER))
         return progress._replace(next=None)  # its last run was admitted
 
+    def _may_go_on(self) -> bool:
+        """Return whether the gate of a run may still skip it, so that it does not count towards `max_runs`."""
+        if self._policy.only_if is None or self._policy.max_runs is None:
+            return False
+        gifts = self.reader.gate_gifts(self._definition.id)
+        return any(run.status in _UNCHECKED and run.id not in gifts for run in self._live_runs())
+
     def _admit(self, progress: Progress) -> Progress:
         """Start a run, queue it, let it replace the one that waits, or record that it did not run."""
         overlap = self._policy.overlap
@@ -66,7 +75,7 @@ class Arrivals:
             return self._start(progress, cooldown_end(self._definition, progress, self.now))
         if overlap == Overlap.LATEST:
             return self._replace(progress)
-        if overlap == Overlap.ALLOW and not progress.queued:
+        if overlap == Overlap.ALLOW and not progress.queued and progress.next is not None:
             return self._start(progress, self.now)
         may_queue = overlap != Overlap.SKIP or progress.active == 0
         if may_queue and progress.queued < self._policy.queue_limit:
@@ -94,7 +103,7 @@ class Arrivals:
 
     def _replace(self, progress: Progress) -> Progress:
         """Let the event take the place and the time of the newest run that has not begun; queue it if all have."""
-        waiting = self._not_begun()
+        waiting = list(filter(is_new, self._live_runs()))
         if not waiting:
             return self._queue(progress)
         run = waiting[-1]
@@ -103,9 +112,7 @@ class Arrivals:
             self.writes.new_runs[place] = run._replace(due=self._event.at, cause=self._event.cause)
             self._event = self._event._replace(at=run.due, id=event_of(run.cause) or 0)
             return self._skip(progress, NEWER)
-        self.writes.runs[run.id] = run._replace(
-            status=RunStatus.SKIPPED, finished=self.now, error=NEWER, fence=run.fence + 1
-        )
+        self.writes.runs[run.id] = skipped(run, NEWER, self.now)
         newer = self._new_run(run.status)
         if run.status == RunStatus.PENDING:
             at = self.reader.entry_at(run.schedule, run.id)
@@ -114,13 +121,11 @@ class Arrivals:
             self.writes.due_new.append(run_entry(self._definition, self._policy, newer, at))
         return progress._replace(gap=run.id if progress.gap is None else progress.gap)
 
-    def _not_begun(self) -> list[Run]:
-        """Return the runs that an event started and that nobody has begun to execute."""
+    def _live_runs(self) -> list[Run]:
+        """Return the runs of the schedule after the changes so far, with new ones that have ended."""
         schedule = self._definition.id
         stored = [self.writes.runs.get(run.id, run) for run in self.reader.live_runs(schedule)]
-        runs = [*stored, *(run for run in self.writes.new_runs if run.schedule == schedule)]
-        is_new = {RunStatus.PENDING, RunStatus.QUEUED}.__contains__
-        return [run for run in runs if is_new(run.status) and not run.attempt + run.deaths and event_of(run.cause)]
+        return [*stored, *(run for run in self.writes.new_runs if run.schedule == schedule)]
 
     def _skip(self, progress: Progress, reason: str) -> Progress:
         """Record an event that starts no run; consecutive ones share a row, so that a storm does not flood the

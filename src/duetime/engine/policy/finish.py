@@ -46,6 +46,7 @@ _COMPLETED, _WAITING, _PAUSED = RunStatus.COMPLETED, RunStatus.WAITING, Schedule
 _FAILURES = frozenset({RunStatus.FAILED, RunStatus.LOST})
 _RELEASING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED})
 NOT_TAKEN = "no agent took it"
+REACHED: Final = "max_runs was reached by an earlier run"
 FAILED_TOO_OFTEN: Final = "paused after {} failures in a row; resume it once the problem is fixed"
 QUARANTINED: Final = "paused because run {} was quarantined; resume it once the problem is fixed"
 _PAUSED_ITSELF = pattern(
@@ -288,10 +289,18 @@ def release(
     writes: Writes, definition: Definition, policy: Policy, progress: Progress, now: Instant, reader: Reader
 ) -> Progress:
     """Let the oldest queued run start at its instant unless an active run blocks it. While the schedule is paused, only
-    a run that was requested during the pause starts."""
+    a run that was requested during the pause starts. Events that waited for the gate of a run before them are skipped
+    if that run was the last one that `max_runs` allows."""
     free = progress.active == replaceable(policy, progress) or policy.overlap == Overlap.ALLOW
     if progress.state not in _RELEASING or not progress.queued or not free:
         return progress
+    most = None if policy.only_if is None or progress.state == _PAUSED else policy.max_runs
+    if most is not None and progress.run_count - progress.queued >= most:
+        for each in (*reader.live_runs(definition.id), *writes.new_runs):
+            is_queued = each.status == RunStatus.QUEUED and each.schedule == definition.id
+            if is_queued and is_new(each) and each.id not in writes.runs:
+                writes.runs[each.id] = skipped(each, REACHED, now)
+                progress = progress._replace(run_count=progress.run_count - 1, queued=progress.queued - 1)
     run = _next_queued(writes, progress.schedule, reader, asked_for=progress.state == ScheduleState.PAUSED)
     if run is None:
         return progress
@@ -299,6 +308,16 @@ def release(
     at = max(now, earliest_start(definition, run, now), cooldown_end(definition, progress, now))
     writes.due_new.append(run_entry(definition, policy, run, at))
     return progress._replace(active=progress.active + 1, queued=progress.queued - 1)
+
+
+def is_new(run: Run) -> bool:
+    """Return whether an event started a run that nobody has begun to execute."""
+    is_open = run.status in (RunStatus.PENDING, RunStatus.QUEUED)
+    return is_open and not run.attempt + run.deaths and event_of(run.cause) is not None
+
+
+def skipped(run: Run, reason: str, now: Instant) -> Run:
+    return run._replace(status=RunStatus.SKIPPED, finished=now, error=reason, fence=run.fence + 1)
 
 
 def cooldown_end(definition: Definition, progress: Progress, now: Instant) -> Instant:

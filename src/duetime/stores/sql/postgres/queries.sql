@@ -463,10 +463,15 @@ WHERE s.owner = ? AND (s.trigger::jsonb ->> 'event') = ANY (ARRAY(SELECT jsonb_a
 ORDER BY s.id + 0 LIMIT ?
 
 -- name: waiting_schedules
+-- A gate may still skip the last run that max_runs allows.
 SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id
 WHERE s.owner = ? AND (s.trigger::jsonb ->> 'event') = ANY (ARRAY(SELECT jsonb_array_elements_text(?::jsonb)))
   AND position('"type":"event"' in s.trigger) > 0
-  AND substr(s.key, 1, 6) <> '~gone-' AND p.state <> 'cancelled' AND p.next IS NOT NULL ORDER BY s.id + 0 LIMIT ?
+  AND substr(s.key, 1, 6) <> '~gone-' AND p.state <> 'cancelled'
+  AND (p.next IS NOT NULL OR (position('"only_if"' in s.policy) > 0 AND EXISTS (
+    SELECT 1 FROM runs r WHERE r.schedule = s.id AND r.gate IS NULL AND r.status <> 'waiting'
+      AND (r.status = 'running' OR r.status = 'pending' OR r.status = 'queued' OR r.status = 'waiting'))))
+ORDER BY s.id + 0 LIMIT ?
 
 -- name: runs_of_event
 SELECT r.* FROM schedules s JOIN runs r ON r.schedule = s.id AND r.due = ? AND r.cause = ?

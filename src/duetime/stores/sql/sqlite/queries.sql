@@ -292,10 +292,15 @@ WHERE s.owner = ? AND json_extract(s.trigger, '$.event') IN (SELECT value FROM j
   AND instr(s.trigger, '"type":"event"') > 0 AND substr(s.key, 1, 6) <> '~gone-' AND s.id > ? ORDER BY s.id LIMIT ?
 
 -- name: waiting_schedules
+-- A gate may still skip the last run that max_runs allows.
 SELECT s.*, p.* FROM schedules s INDEXED BY schedules_listening JOIN progress p ON p.schedule = s.id
 WHERE s.owner = ? AND json_extract(s.trigger, '$.event') IN (SELECT value FROM json_each(?))
   AND instr(s.trigger, '"type":"event"') > 0
-  AND substr(s.key, 1, 6) <> '~gone-' AND p.state <> 'cancelled' AND p.next IS NOT NULL ORDER BY s.id LIMIT ?
+  AND substr(s.key, 1, 6) <> '~gone-' AND p.state <> 'cancelled'
+  AND (p.next IS NOT NULL OR (instr(s.policy, '"only_if"') > 0 AND EXISTS (
+    SELECT 1 FROM runs r WHERE r.schedule = s.id AND r.gate IS NULL AND r.status <> 'waiting'
+      AND (r.status = 'running' OR r.status = 'pending' OR r.status = 'queued' OR r.status = 'waiting'))))
+ORDER BY s.id LIMIT ?
 
 -- name: runs_of_event
 SELECT r.* FROM schedules s JOIN runs r ON r.schedule = s.id AND r.due = ? AND r.cause = ?
