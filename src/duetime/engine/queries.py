@@ -222,9 +222,9 @@ class Queries:
         is_followed = stored is not None and (json_object(stored.trigger) or {}).get("id") == reference
         if name and not is_followed and name not in [each.definition.name for each in schedules]:
             # it was renamed or, as every store has a number 1, belongs to another store
-            called = self.meant_by(own, str(name))
-            named = [each for each in called if each.definition.name.lower() == str(name).lower()]
-            schedules = named or ([] if reference.isdecimal() else schedules)
+            candidates = self.meant_by(own, str(name))
+            namesakes = [each for each in candidates if each.definition.name.lower() == str(name).lower()]
+            schedules = namesakes or ([] if reference.isdecimal() else schedules)
             reference = reference if schedules else str(name)
         if len(schedules) != 1:
             ids = ", ".join(each.definition.short_id for each in schedules)

@@ -192,8 +192,8 @@ class Drafter(RequestChecks):
             return options
         overlap = (json_object(definition.policy) or {}).get("overlap", str(Overlap.SKIP))
         is_usual = overlap == usual_overlap(kind, old)
-        ends = overlap == Overlap.LATEST and rule.type != "event"  # with the events that it is for
-        options = {"overlap": None if is_usual or ends else overlap, **(options or {})}
+        is_over = overlap == Overlap.LATEST and rule.type != "event"  # with the events that it is for
+        options = {"overlap": None if is_usual or is_over else overlap, **(options or {})}
         return with_event_overlap(kind, rule, options) if rule.type == "event" else options
 
     def _check_gate(self, gate: str, caller: Caller) -> None:
