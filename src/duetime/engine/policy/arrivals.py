@@ -8,11 +8,10 @@ from duetime.engine.clock import NEVER, Instant
 from duetime.engine.errors import TRANSIENT
 from duetime.engine.model import Definition, EventRow, Progress, Run, RunStatus, Schedule, ScheduleState, event_of
 from duetime.engine.policy.claim import mark_broken
-from duetime.engine.policy.finish import Reader, cooldown_end, is_new, release, replace_untaken, replaceable, skipped
+from duetime.engine.policy.finish import NEWER, Reader, cooldown_end, replace_untaken, replaceable, skipped
 from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_from_json
 from duetime.engine.policy.rows import Extension, NewId, Writes, new_run, run_entry, trigger_entry
 
-NEWER: Final = "a newer event came"
 _UNCHECKED: Final = frozenset({RunStatus.PENDING, RunStatus.QUEUED, RunStatus.RUNNING})
 """Statuses of runs whose gate may not have been checked yet."""
 _RESTING: Final = {ScheduleState.PAUSED: "the schedule was paused", ScheduleState.BROKEN: "the schedule was broken"}
@@ -73,12 +72,13 @@ class Arrivals:
         overlap = self._policy.overlap
         if progress.active == replaceable(self._policy, progress) and not progress.queued:
             return self._start(progress, cooldown_end(self._definition, progress, self.now))
-        if overlap == Overlap.LATEST:
+        is_full = progress.queued >= self._policy.queue_limit
+        if overlap == Overlap.LATEST and (self._policy.only_if is None or is_full):  # a refused one replaces none
             return self._replace(progress)
         if overlap == Overlap.ALLOW and not progress.queued and progress.next is not None:
             return self._start(progress, self.now)
         may_queue = overlap != Overlap.SKIP or progress.active == 0
-        if may_queue and progress.queued < self._policy.queue_limit:
+        if may_queue and not is_full:
             return self._queue(progress)
         waits = 0 < progress.active == progress.untaken
         active = "an earlier run is still waiting for an agent" if waits else "an earlier run was still active"
@@ -91,10 +91,7 @@ class Arrivals:
 
     def _queue(self, progress: Progress) -> Progress:
         self._new_run(RunStatus.QUEUED)
-        progress = progress._replace(run_count=progress.run_count + 1, queued=progress.queued + 1, gap=None)
-        if progress.active != replaceable(self._policy, progress):
-            return progress
-        return release(self.writes, self._definition, self._policy, progress, self.now, self.reader)
+        return progress._replace(run_count=progress.run_count + 1, queued=progress.queued + 1, gap=None)
 
     def _new_run(self, status: str) -> Run:
         run = new_run(self._new_id(), self._definition, self._event.at, status, cause=self._event.cause)
@@ -103,7 +100,9 @@ class Arrivals:
 
     def _replace(self, progress: Progress) -> Progress:
         """Let the event take the place and the time of the newest run that has not begun; queue it if all have."""
-        waiting = list(filter(is_new, self._live_runs()))
+        is_open = {RunStatus.PENDING, RunStatus.QUEUED}.__contains__
+        new = [run for run in self._live_runs() if is_open(run.status) and not run.attempt + run.deaths]
+        waiting = [run for run in new if event_of(run.cause)]
         if not waiting:
             return self._queue(progress)
         run = waiting[-1]

@@ -10,7 +10,7 @@ from duetime.engine.policy.decision import Change, Decision, as_stored, not_poss
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.incidents import note
 from duetime.engine.policy.options import policy_for_ending, policy_from_json
-from duetime.engine.policy.record import Finished, count_untaken, settle
+from duetime.engine.policy.record import Finished, begin_to_wait, count_untaken, settle
 from duetime.engine.policy.rows import Writes, run_entry
 
 LEFT = "the agent that took it ended without finishing it"
@@ -82,7 +82,7 @@ def finish(change: Change, run: Run, holder: str, outcome: Outcome, hold: str | 
         error = outcome.reason or run.error
         back = run._replace(attempt=run.attempt - 1, started=None, fence=run.fence + 1, error=error)
         writes.runs[run.id] = back._replace(holder=None, expires=None)
-        count_untaken(writes, progress)
+        begin_to_wait(writes, HeldRun(run, definition, progress), policy, change.now, change.reader)
         if run.until is not None and progress.state == ScheduleState.ACTIVE:
             writes.due_new.append(run_entry(definition, policy, run, run.until))
         return writes, writes.runs[run.id]

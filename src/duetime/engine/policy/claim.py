@@ -29,7 +29,7 @@ from duetime.engine.policy.finish import HeldRun, Reader, end_run, miss_untaken,
 from duetime.engine.policy.incidents import note
 from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_for_ending, policy_from_json
 from duetime.engine.policy.pauses import resume
-from duetime.engine.policy.record import Finished, count_untaken, settle
+from duetime.engine.policy.record import Finished, begin_to_wait, settle
 from duetime.engine.policy.rows import (
     Extension,
     NewId,
@@ -333,7 +333,7 @@ def _expire(plan: ClaimPlan, entry: DueItem, run: Run, policy: Policy) -> None:
     at = max(entry.due.at, plan.now)  # entries are claimed slightly ahead of their instant
     if run.holder is not None and (run.until is None or run.until > at):
         plan.writes.runs[run.id] = run._replace(holder=None, expires=None, fence=run.fence + 1)
-        count_untaken(plan.writes, entry.progress)
+        begin_to_wait(plan.writes, HeldRun(run, entry.definition, entry.progress), policy, plan.now, plan.reader)
         if run.until is not None:
             plan.writes.due_new.append(run_entry(entry.definition, policy, run, run.until))
         return

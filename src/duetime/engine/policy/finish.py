@@ -46,6 +46,7 @@ _COMPLETED, _WAITING, _PAUSED = RunStatus.COMPLETED, RunStatus.WAITING, Schedule
 _FAILURES = frozenset({RunStatus.FAILED, RunStatus.LOST})
 _RELEASING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED})
 NOT_TAKEN = "no agent took it"
+NEWER: Final = "a newer event came"
 REACHED: Final = "max_runs was reached by an earlier run"
 FAILED_TOO_OFTEN: Final = "paused after {} failures in a row; resume it once the problem is fixed"
 QUARANTINED: Final = "paused because run {} was quarantined; resume it once the problem is fixed"
@@ -297,8 +298,8 @@ def release(
     most = None if policy.only_if is None or progress.state == _PAUSED else policy.max_runs
     if most is not None and progress.run_count - progress.queued >= most:
         for each in (*reader.live_runs(definition.id), *writes.new_runs):
-            is_queued = each.status == RunStatus.QUEUED and each.schedule == definition.id
-            if is_queued and is_new(each) and each.id not in writes.runs:
+            is_open = each.schedule == definition.id and each.id not in writes.runs
+            if is_open and is_queued_event(each, reader):
                 writes.runs[each.id] = skipped(each, REACHED, now)
                 progress = progress._replace(run_count=progress.run_count - 1, queued=progress.queued - 1)
     run = _next_queued(writes, progress.schedule, reader, asked_for=progress.state == ScheduleState.PAUSED)
@@ -310,10 +311,10 @@ def release(
     return progress._replace(active=progress.active + 1, queued=progress.queued - 1)
 
 
-def is_new(run: Run) -> bool:
-    """Return whether an event started a run that nobody has begun to execute."""
-    is_open = run.status in (RunStatus.PENDING, RunStatus.QUEUED)
-    return is_open and not run.attempt + run.deaths and event_of(run.cause) is not None
+def is_queued_event(run: Run, reader: Reader) -> bool:
+    """Return whether an event queued a run, and nobody has requested it since."""
+    is_queued = run.status == RunStatus.QUEUED and event_of(run.cause) is not None
+    return is_queued and not (run.attempt and reader.last_retry(run.id))
 
 
 def skipped(run: Run, reason: str, now: Instant) -> Run:

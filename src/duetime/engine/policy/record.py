@@ -13,7 +13,7 @@ from duetime.engine.policy.decision import Decision
 from duetime.engine.policy.finish import QUARANTINED, HeldRun, Reader, end_run, park, pause_and_alert, release
 from duetime.engine.policy.follow_ups import alert
 from duetime.engine.policy.gates import remember, skip
-from duetime.engine.policy.options import Untaken, policy_for_ending, tags_of
+from duetime.engine.policy.options import Policy, Untaken, policy_for_ending, tags_of
 from duetime.engine.policy.rows import RunColumn, Writes, backoff, earliest_start, run_entry
 from duetime.engine.value_class import NamedTuple
 
@@ -118,10 +118,7 @@ def _wait(writes: Writes, held: HeldRun, run: Run, outcome: Waiting, now: Instan
         return
     until = outcome.until
     if outcome.holder is None:
-        count_untaken(writes, held.progress)
-        if policy.only_if is not None:  # what is queued is checked beside it, because it may replace it
-            progress = writes.progress[run.schedule]
-            writes.progress[run.schedule] = release(writes, held.definition, policy, progress, now, reader)
+        begin_to_wait(writes, held, policy, now, reader)
         if policy.untaken == Untaken.EXPIRE and policy.expire_after is not None and until is None:
             until = Instant(now + policy.expire_after)
     waiting = run._replace(
@@ -135,6 +132,14 @@ def _wait(writes: Writes, held: HeldRun, run: Run, outcome: Waiting, now: Instan
     writes.runs[run.id] = waiting
     if until is not None and state == ScheduleState.ACTIVE:
         writes.due_new.append(run_entry(held.definition, policy, waiting, until))
+
+
+def begin_to_wait(writes: Writes, held: HeldRun, policy: Policy, now: Instant, reader: Reader) -> None:
+    """Count a run that nobody has taken. What is queued is checked beside it if it may replace it."""
+    count_untaken(writes, held.progress)
+    if policy.only_if is not None:
+        progress = writes.progress[held.run.schedule]
+        writes.progress[held.run.schedule] = release(writes, held.definition, policy, progress, now, reader)
 
 
 def count_untaken(writes: Writes, row: Progress, change: int = 1) -> None:
