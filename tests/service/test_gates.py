@@ -308,3 +308,47 @@ def test_an_order_that_the_gate_refuses_does_not_use_up_max_runs(world: World) -
     assert [each.code for each in emit(world.call, EmitEvent(event="order", data={"n": 70})).warnings] == [
         "no_listener"
     ]
+
+
+def test_an_agent_that_was_busy_gets_the_newest_event_that_passes(world: World) -> None:
+    tools = {tool.name: tool for tool in catalog_of(load_specs().values()).tools}
+    prompt_for_releases(world)
+    push(world, "release/1")
+    taken = tools["take_prompt"].answer(world.call, {}).structured
+    for branch in ("release/2", "main", "release/3", "main"):
+        push(world, branch)
+    tools["finish_prompt"].answer(world.call, {"run_id": taken["run_id"], "result": "done"})
+    world.simulation.advance(timedelta(minutes=1))
+    rows = [(run.status, run.error) for run in world.simulation.runs()]
+    assert [status for status, _ in rows] == ["completed", "skipped", "skipped", "waiting", "skipped"]
+    assert rows[1][1] == "a newer event came"
+    assert "release/3" in tools["take_prompt"].answer(world.call, {}).structured["data"]
+
+
+def test_at_most_every_keeps_the_newest_event_that_passes(world: World) -> None:
+    policy = {"only_if": "event('branch') | matches('release/*')", "overlap": "latest"}
+    create(world.call, CreateSchedule("job", {"task": "see"}, {"when": "on push at most every 10m"}, policy=policy))
+    for branch in ("release/1", "release/2", "release/3", "main"):
+        push(world, branch)
+    world.simulation.advance(timedelta(minutes=20))
+    rows = [(run.status, run.result) for run in world.simulation.runs()]
+    assert rows == [
+        ("completed", '{"saw":"release/1"}'),
+        ("skipped", None),
+        ("completed", '{"saw":"release/3"}'),
+        ("skipped", None),
+    ]
+
+
+def test_a_memory_keeps_the_order_of_events(world: World) -> None:
+    """What an event says is compared with the one before it, so that nothing is told that is over."""
+    gate = "event('state') | became('failed')"
+    request = CreateSchedule("job", {"task": "see"}, {"when": "on ci"}, policy={"only_if": gate, "overlap": "latest"})
+    create(world.call, request)
+    for states in (("ok",), ("failed", "ok"), ("failed",), ("failed", "ok", "failed")):
+        for state in states:
+            emit(world.call, EmitEvent(event="ci", data={"state": state}))
+        world.simulation.advance(timedelta(minutes=1))
+    assert [run.status for run in world.simulation.runs()] == [
+        *("skipped",), *("completed", "skipped"), *("completed",), *("skipped", "skipped", "completed")
+    ]  # fmt: skip

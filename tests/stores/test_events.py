@@ -11,11 +11,12 @@ import pytest
 from duetime.engine.clock import DAY, HOUR, MINUTE, NEVER, SECOND, Instant
 from duetime.engine.errors import LimitReached
 from duetime.engine.model import EventRow, RunStatus, ScheduleId, ScheduleState, event_of
-from duetime.engine.outcome import Completed, Failed, Skipped, Waiting
+from duetime.engine.outcome import Completed, Failed, Returned, Skipped, Waiting
 from duetime.engine.policy import changes, checkout
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.gates import GateGift, give
+from duetime.engine.policy.options import make_policy, policy_to_json
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import trigger_to_json
 from duetime.engine.triggers.event import EventTrigger
@@ -630,6 +631,62 @@ def test_a_manual_run_in_the_queue_runs_beyond_max_runs(store: BaseStore, hand: 
     assert statuses(store, schedule) == ["completed", "pending"]
 
 
+def test_a_refused_event_replaces_none_that_passes(store: BaseStore, hand: Hand) -> None:
+    """The newest of those that the gate lets pass runs, checked in the order in which they came."""
+    schedule = create_one(store, waits(overlap="latest", only_if=GATE))
+    send(store)
+    expand(store)
+    (first,) = hand.claim(T0)
+    assert let_pass(store, first, T0)
+    for number in range(1, 5):
+        send(store, at=T0 + number)
+        expand(store, T0 + number)
+    assert statuses(store, schedule) == ["running", *["queued"] * 4]
+    hand.record([first], T0 + 9)
+    for number, passes in enumerate((True, False, True, False), 1):
+        (claim,) = hand.claim(T0 + 10 + number)
+        assert claim.run.due == T0 + number
+        if passes:
+            assert let_pass(store, claim, T0 + 10) is None, "newer ones are checked first"
+            assert hand.record([claim], T0 + 10, Returned()) == ["stale"]
+        else:
+            hand.record([claim], T0 + 10, Skipped("no"))
+        invariants(store)
+    assert statuses(store, schedule) == ["completed", "skipped", "skipped", "pending", "skipped"]
+    (claim,) = hand.claim(T0 + 20)
+    assert store.gate_gift(claim.run.id) is not None, "it is not checked again"
+    hand.record([claim], T0 + 21)
+    assert [row[:2] for row in reasons(store, schedule)] == [
+        ("completed", None),
+        ("skipped", "a newer event came"),
+        ("skipped", "no"),
+        ("completed", None),
+        ("skipped", "no"),
+    ]
+    progress = the(store, schedule).progress
+    assert (progress.run_count, progress.active, progress.queued) == (2, 0, 0)
+
+
+def test_a_refused_event_takes_the_place_of_none_that_waits_for_its_time(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="latest", only_if=GATE, cooldown=10 * MINUTE))
+    for number in range(3):
+        send(store, at=T0 + number)
+        expand(store, T0 + number)
+        if not number:
+            (claim,) = hand.claim(T0)
+            let_pass(store, claim, T0)
+            hand.record([claim], T0 + SECOND)
+    assert hand.claim(T0 + 10 * MINUTE - 1) == []
+    (claim,) = hand.claim(T0 + 10 * MINUTE)
+    assert let_pass(store, claim, T0 + 10 * MINUTE) is None
+    (newer,) = hand.claim(T0 + 10 * MINUTE)
+    hand.record([newer], T0 + 10 * MINUTE, Skipped("no"))
+    (again,) = hand.claim(T0 + 10 * MINUTE)
+    assert again.run.id == claim.run.id
+    hand.record([again], T0 + 11 * MINUTE)
+    assert statuses(store, schedule) == ["completed", "completed", "skipped"]
+
+
 def test_with_a_full_queue_the_newest_event_replaces_the_one_before(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, waits(overlap="latest", only_if=GATE, queue_limit=2))
     for number in range(5):
@@ -638,13 +695,51 @@ def test_with_a_full_queue_the_newest_event_replaces_the_one_before(store: BaseS
     assert statuses(store, schedule) == ["pending", "queued", "skipped", "skipped", "queued"]
 
 
-def test_a_refused_event_replaces_none_that_passes(store: BaseStore, hand: Hand) -> None:
-    schedule = create_one(store, waits(overlap="latest", only_if=GATE, cooldown=MINUTE))
+def test_a_manual_run_is_not_replaced_by_an_event_that_passes(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="latest", only_if=GATE))
+    send(store)
+    expand(store)
+    store.change(schedule, Instant(T0 + 1), lambda each: changes.fire(each, force=True))
+    send(store, at=T0 + 2)
+    expand(store, T0 + 2)
+    causes = []
+    while claims := hand.claim(T0 + 3):
+        if store.gate_gift(claims[0].run.id) is not None or let_pass(store, claims[0], T0 + 3):
+            causes.append(claims[0].run.cause)
+            hand.record(claims, T0 + 3)
+    assert sorted(causes) == ["event:2", "manual"]
+    assert sorted(statuses(store, schedule)) == ["completed", "completed", "skipped"]
+
+
+def test_a_run_that_is_asked_to_stop_or_whose_schedule_rests_does_not_wait_for_newer_events(
+    store: BaseStore, hand: Hand
+) -> None:
+    for name in ("cancel_run", "pause", "cancel"):
+        schedule = create_one(store, waits(name, overlap="latest", only_if=GATE))
+        for number in range(2):
+            send(store, name, at=T0 + number)
+        expand(store, T0 + 1)
+        (claim,) = hand.claim(T0 + 1)
+        if name == "cancel_run":
+            store.change_run(claim.run.id, Instant(T0 + 2), changes.cancel_run)
+        else:
+            change(store, schedule, name, T0 + 2)
+        assert let_pass(store, claim, T0 + 3), name
+        assert statuses(store, schedule)[0] == "running"
+        invariants(store)
+
+
+def test_a_run_does_not_wait_for_events_that_max_runs_allows_no_more(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, waits(overlap="latest", only_if=GATE, max_runs=9))
     for number in range(4):
         send(store, at=T0 + number)
         expand(store, T0 + number)
-    for number in range(4):
-        (claim,) = hand.claim(T0 + number * MINUTE)
-        assert claim.run.due == T0 + number
-        hand.record([claim], T0 + number * MINUTE, Skipped("no") if number == 3 else Completed("null"))
-    assert statuses(store, schedule) == ["completed"] * 3 + ["skipped"]
+        if number < 2:
+            (claim,) = hand.claim(T0 + number)
+            assert let_pass(store, claim, T0 + number)
+            hand.record([claim], T0 + number)
+    (claim,) = hand.claim(T0 + 9)
+    policy = policy_to_json(make_policy({"overlap": "latest", "only_if": GATE, "max_runs": 1}))
+    change(store, schedule, "edit", T0 + 9, Edit(policy=policy))
+    assert let_pass(store, claim, T0 + 9)
+    assert statuses(store, schedule) == ["completed", "completed", "running", "skipped"]

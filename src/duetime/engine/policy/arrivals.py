@@ -73,7 +73,7 @@ class Arrivals:
         if progress.active == replaceable(self._policy, progress) and not progress.queued:
             return self._start(progress, cooldown_end(self._definition, progress, self.now))
         is_full = progress.queued >= self._policy.queue_limit
-        if overlap == Overlap.LATEST and (self._policy.only_if is None or is_full):  # a refused one replaces none
+        if overlap == Overlap.LATEST and (self._policy.only_if is None or is_full):  # see `gates.give`
             return self._replace(progress)
         if overlap == Overlap.ALLOW and not progress.queued and progress.next is not None:
             return self._start(progress, self.now)

@@ -302,7 +302,9 @@ def release(
             if is_open and is_queued_event(each, reader):
                 writes.runs[each.id] = skipped(each, REACHED, now)
                 progress = progress._replace(run_count=progress.run_count - 1, queued=progress.queued - 1)
-    run = _next_queued(writes, progress.schedule, reader, asked_for=progress.state == ScheduleState.PAUSED)
+    checks_first = policy.only_if is not None and policy.overlap == Overlap.LATEST
+    last = frozenset(reader.gate_gifts(definition.id)) if checks_first else frozenset[RunId]()
+    run = _next_queued(writes, progress.schedule, reader, asked_for=progress.state == ScheduleState.PAUSED, last=last)
     if run is None:
         return progress
     writes.runs[run.id] = run = run._replace(status=RunStatus.PENDING, expires=None)
@@ -330,22 +332,26 @@ def cooldown_end(definition: Definition, progress: Progress, now: Instant) -> In
     return max(now, Instant(min(progress.last_run, now) + cooldown))
 
 
-def _next_queued(writes: Writes, schedule: ScheduleId, reader: Reader, *, asked_for: bool) -> Run | None:
+def _next_queued(
+    writes: Writes, schedule: ScheduleId, reader: Reader, *, asked_for: bool, last: frozenset[RunId]
+) -> Run | None:
     """Return the oldest queued run after the changes of this batch; the store still shows the state before the batch.
-    With `asked_for`, return only a run that was requested while the schedule was paused, which `expires` marks."""
+    With `asked_for`, return only a run that was requested while the schedule was paused, which `expires` marks. Those
+    in `last`, which have passed their gate, come after all others."""
     stored = writes.queues.get(schedule)
     if stored is None:
         run = reader.oldest_queued(schedule)
-        if run is not None and run.id not in writes.runs and (not asked_for or run.expires is not None):
+        open_ = run is not None and run.id not in writes.runs and run.id not in last
+        if run is not None and open_ and (not asked_for or run.expires is not None):
             return run
         live = reader.live_runs(schedule) if run is not None else []
         stored = writes.queues[schedule] = [run for run in live if run.status == RunStatus.QUEUED]
     new = [run for run in writes.new_runs if run.schedule == schedule]
     for run in (*stored, *new):
-        open_ = run.status == RunStatus.QUEUED and run.id not in writes.runs
+        open_ = run.status == RunStatus.QUEUED and run.id not in writes.runs and run.id not in last
         if open_ and (not asked_for or run.expires is not None):
             return run
-    return None
+    return _next_queued(writes, schedule, reader, asked_for=asked_for, last=frozenset()) if last else None
 
 
 def _without_alert(write: FurtherWrite, schedule: ScheduleId) -> FurtherWrite:

@@ -13,12 +13,22 @@ from collections.abc import Iterable
 from typing import Final
 
 from duetime.engine.clock import Instant
-from duetime.engine.model import Cause, Definition, Run, RunStatus, ScheduleId
+from duetime.engine.model import Cause, Definition, Run, RunStatus, ScheduleId, ScheduleState, event_of
 from duetime.engine.outcome import Skipped
 from duetime.engine.policy.decision import Change, Decision, not_possible
-from duetime.engine.policy.finish import HeldRun, Reader, discount, end_run, replace_untaken
+from duetime.engine.policy.finish import (
+    NEWER,
+    HeldRun,
+    Reader,
+    discount,
+    end_run,
+    is_queued_event,
+    release,
+    replace_untaken,
+    skipped,
+)
 from duetime.engine.policy.follow_ups import result_text
-from duetime.engine.policy.options import Policy, Untaken, policy_for_ending
+from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_for_ending
 from duetime.engine.policy.rows import Extension, MemoryWrite, RunColumn, StoredMemory, Writes
 from duetime.engine.value_class import NamedTuple
 
@@ -71,9 +81,10 @@ def last_of(gate: str, stored: StoredMemory, gifts: Iterable[str]) -> GateGift:
     return max([remembered, *later], key=lambda each: each.number)
 
 
-def give(change: Change, run: Run, *, fence: int, gift: GateGift) -> Decision[bool]:
+def give(change: Change, run: Run, *, fence: int, gift: GateGift) -> Decision[bool | None]:
     """Give a run what its gate saw, unless the gate has given something else since it was compared. A waiting run that
-    nobody took is replaced now: as long as nothing changes, it waits."""
+    nobody took is replaced now: as long as nothing changes, it waits. Return None if the run waits until the gate was
+    checked for newer events."""
     definition, progress = change.schedule
     if run.status != RunStatus.RUNNING or run.fence != fence:
         raise not_possible("given anything", run.status)  # it belongs to somebody else by now
@@ -86,7 +97,37 @@ def give(change: Change, run: Run, *, fence: int, gift: GateGift) -> Decision[bo
     policy = policy_for_ending(definition.policy)
     if progress.untaken and policy.untaken == Untaken.REPLACE:
         replace_untaken(writes, change.schedule, policy, change.now, reader)
+    goes_on = progress.state == ScheduleState.ACTIVE and not run.stop
+    if policy.overlap == Overlap.LATEST and goes_on and event_of(run.cause) is not None:
+        return writes, _is_newest(writes, change, policy, run) or None
     return writes, True
+
+
+def _is_newest(writes: Writes, change: Change, policy: Policy, run: Run) -> bool:
+    """End the run of an earlier event that has passed the gate, because this one has, too. Return whether no newer
+    event is left to check; otherwise, queue the run again, and let the next one be checked."""
+    (definition, before), reader, now = change.schedule, change.reader, change.now
+    gifts = reader.gate_gifts(definition.id)
+    queued = [each for each in reader.live_runs(definition.id) if is_queued_event(each, reader)]
+    for each in queued:
+        if each.id in gifts:
+            writes.runs[each.id] = skipped(each, NEWER, now)
+            discount(writes, HeldRun(each, definition, before), policy, now)
+            progress = writes.progress[definition.id]
+            writes.progress[definition.id] = progress._replace(queued=progress.queued - 1)
+    if all(each.id in gifts for each in queued):
+        return True
+    progress = writes.progress_of(before)
+    progress = progress._replace(active=progress.active - 1, queued=progress.queued + 1)
+    after = release(writes, definition, policy, progress, now, reader)
+    if after.active == progress.active:  # nothing else may start
+        writes.progress[definition.id] = after._replace(active=after.active + 1, queued=after.queued - 1)
+        return True
+    writes.progress[definition.id] = after
+    writes.runs[run.id] = run._replace(
+        status=RunStatus.QUEUED, attempt=run.attempt - 1, worker=None, started=None, fence=run.fence + 1
+    )
+    return False
 
 
 def remember(writes: Writes, completed: Run, reader: Reader) -> None:

@@ -65,7 +65,10 @@ def _outcome(item: ClaimedRun, gates: Gates | None, store: Store, clock: Clock, 
         if isinstance(look, Returned):
             return look
         gift = look._replace(gate=gate, number=last.number + 1)
-        if store.change_run(run.id, clock.now(), partial(give, fence=run.fence, gift=gift)):
+        is_given = store.change_run(run.id, clock.now(), partial(give, fence=run.fence, gift=gift))
+        if is_given is None:  # it was queued again
+            return Returned()
+        if is_given:
             return gift
     return Returned("other runs of its schedule are checked at the same time", _LATER)
 
