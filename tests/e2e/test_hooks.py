@@ -1,5 +1,5 @@
-"""A push, as GitHub sends it, wakes an agent that is a program: with real processes, and with the server killed at each
-step between the delivery and the record of the run."""
+"""A push, as GitHub sends it, wakes an agent that is a program, and its end starts a job: with real processes, and with
+the server killed at each step between the delivery and the message about the job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from duetime.app import open_store
-from duetime.engine.clock import SystemClock
-from duetime.engine.model import RunStatus
+from duetime.engine.clock import HOUR, Instant, SystemClock
+from duetime.engine.model import ENDED, RunStatus
 from duetime.engine.store import RunQuery
 from tests.support.cli import ROOT, Output, environment, start
 from tests.support.settings import write_trusted
@@ -41,7 +41,8 @@ if (folder / "plan").exists() and (folder / "plan").read_text() == "while the ag
 print("Reviewed.")
 """
 DYING = '''
-"""Lets the server die before or after the commit of a step; a process that is no server has no plan."""
+"""Lets the server die before or after the commit of a step; a process that is no server has no plan. A step that is
+named with what it is about, such as `claim job`, is only the one about that."""
 import os, pathlib, signal, sys, threading, time
 from contextlib import contextmanager
 
@@ -63,41 +64,48 @@ if plan.exists() and "serve" in sys.argv:
         plan.unlink()
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def within(step, has_work=lambda arguments: True):
+    def within(steps_of):
         def decorate(function):
             def call(self, *arguments, **options):
-                under_way.step = step if has_work(arguments) else None
+                under_way.steps = set(steps_of(arguments))
                 try:
                     return function(self, *arguments, **options)
                 finally:
-                    under_way.step = None
+                    under_way.steps = set()
             return call
         return decorate
 
     def take(*arguments):
         claims = original_take(*arguments)
-        if claims[0]:
-            under_way.step = "claim"
+        under_way.steps |= {f"claim {claim.definition.kind}" for claim in claims[0]}
         return claims
 
     original_take, base.take = base.take, take
 
-    def expand(self, tx, *arguments):
-        under_way.step = "expand"
-        return original_decide(self, tx, *arguments)
+    def expand(self, tx, now, pairs, *arguments):
+        under_way.steps = {f"expand {event.name}" for event, _ in pairs}
+        return original_decide(self, tx, now, pairs, *arguments)
 
     original_decide, base.BaseStore._decide = base.BaseStore._decide, expand
-    base.BaseStore._emit_together = within("emit")(base.BaseStore._emit_together)
-    base.BaseStore.record_and_claim = within("record", lambda arguments: bool(arguments[2]))(
-        base.BaseStore.record_and_claim
-    )
+
+    def tell(self, incidents, now):
+        under_way.steps = {f"tell {incident.trouble}" for incident in incidents}
+        return original_messages(self, incidents, now)
+
+    original_messages, base.BaseStore._messages = base.BaseStore._messages, tell
+    base.BaseStore.tell_incidents = within(lambda arguments: ())(base.BaseStore.tell_incidents)
+    base.BaseStore.expand_events = within(lambda arguments: ())(base.BaseStore.expand_events)
+    base.BaseStore._emit_together = within(lambda arguments: ["emit"])(base.BaseStore._emit_together)
+    base.BaseStore.record_and_claim = within(
+        lambda arguments: [f"record {arguments[4][item.run].definition.kind}" for item in arguments[2]]
+    )(base.BaseStore.record_and_claim)
 
     def deadly(write):
         @contextmanager
         def wrapped(self):
             with write(self) as tx:
                 yield tx
-                is_meant = getattr(under_way, "step", None) == step
+                is_meant = any(each.startswith(step) for each in getattr(under_way, "steps", ()))
                 if is_meant and side == "before":
                     if burst := getattr(tx, "_burst", None):
                         burst()
@@ -109,6 +117,13 @@ if plan.exists() and "serve" in sys.argv:
     for store in (SqliteStore, PostgresStore):
         store._write = deadly(store._write)
 '''
+TASKS = """
+from duetime import task
+
+@task
+def publish(text):
+    raise RuntimeError(f"no printer for {text}")
+"""
 PUSH = {
     "ref": "refs/heads/main",
     "before": "6113728f27ae82c7b1a177c8d03f9e96e0adf246",
@@ -163,12 +178,14 @@ class Hooked(NamedTuple):
                 if process.poll() is None:
                     process.kill()
 
-    def runs(self) -> list[Any]:
-        store = open_store(self.db)
-        try:
-            return list(store.runs(RunQuery(limit=100)).items)
-        finally:
-            store.close()
+    def runs(self, kind: str | None = None) -> list[Any]:
+        with closing(open_store(self.db)) as store:
+            return list(store.runs(RunQuery(kind=kind, limit=100)).items)
+
+    def tell_later(self) -> int:
+        """Tell what has not been told, as a worker does an hour later. Return the number of messages."""
+        with closing(open_store(self.db)) as store:
+            return store.tell_incidents(Instant(SystemClock().now() + HOUR))
 
     def ended(self) -> list[Any]:
         def all_ended() -> list[Any]:
@@ -192,7 +209,9 @@ def hooked(request: pytest.FixtureRequest, tmp_path: Path) -> Hooked:
     (tmp_path / "agent.py").write_text(AGENT)
     (tmp_path / "sitecustomize.py").write_text(DYING)
     agent = [sys.executable, str(tmp_path / "agent.py"), str(tmp_path)]
-    write_trusted(tmp_path, f"lease = 1\n[agents.scribe]\ncommand = {json.dumps(agent)}\n")
+    (tmp_path / "chores.py").write_text(TASKS)
+    tasks = json.dumps([str(tmp_path / "chores.py")])
+    write_trusted(tmp_path, f"lease = 1\ntasks = {tasks}\n[agents.scribe]\ncommand = {json.dumps(agent)}\n")
     store = open_store(db)
     store.migrate()
     store.close()
@@ -239,3 +258,42 @@ def test_a_push_wakes_the_agent_although_the_server_is_killed(hooked: Hooked, de
     assert (run.schedule, run.cause) == (hooked.schedule, f"event:{repeated['event_id']}")
     woken = (hooked.folder / "woken").read_text(encoding="utf-8").count("\n---\n")
     assert woken == 1 if "emit" in death or "expand" in death or death == "before claim" else woken in (1, 2)
+
+
+CHAIN_STEPS = ("record prompt", f"expand {ENDED}", "claim job", "record job", "tell failed", "record notification")
+CHAIN_DEATHS = ["", *(f"{side} {step}" for step in CHAIN_STEPS for side in ("before", "after"))]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("death", CHAIN_DEATHS)
+def test_the_end_of_the_agent_starts_a_job_whose_failure_is_told_once(hooked: Hooked, death: str) -> None:
+    after = f"{hooked.schedule} succeeds"
+    words = ("job", "add", "publish", "--task", "publish", "--arg", "{text}", "--after", after, "--max-attempts", "1")
+    job = command(hooked.folder, *words, "--db", hooked.db)
+    if death:
+        (hooked.folder / "plan").write_text(death)
+    with hooked.serving() as (process, port):
+        assert hooked.deliver(port, hooked.commit())[0] == 202
+        (hooked.folder / "answered").touch()
+        if death:
+            assert process.wait(PATIENCE) == -signal.SIGKILL, "it died as planned"
+        else:
+            _wait_until_told(hooked)
+    if death:
+        with hooked.serving():
+            _wait_until_told(hooked)
+    [review] = hooked.runs("prompt")
+    [failed] = hooked.runs("job")
+    [told] = hooked.runs("notification")
+    assert (review.schedule, review.status) == (hooked.schedule, RunStatus.COMPLETED)
+    assert (failed.name, failed.status) == (job["name"], RunStatus.FAILED)
+    assert failed.error == "RuntimeError: no printer for Reviewed."
+    assert told.status == RunStatus.COMPLETED and failed.error in json.loads(told.result)["message"]
+    assert hooked.tell_later() == 0, "it is not told again"
+
+
+def _wait_until_told(hooked: Hooked) -> None:
+    def is_told() -> bool:
+        return any(run.status == RunStatus.COMPLETED for run in hooked.runs("notification"))
+
+    eventually(is_told, PATIENCE, f"the failure is told: {hooked.runs()}")
