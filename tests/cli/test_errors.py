@@ -11,6 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from duetime.service.when import WAYS
 from tests.support.cli import Answer, Cli
 from tests.support.settings import write_trusted
 
@@ -63,7 +64,7 @@ BAD = {
     "a phrase that is no time": ((*ADD, "--when", "gibberish"), ['--when: could not parse "gibberish"', "weekday"]),
     "help for an unknown command": (("help", "jop"), ["No such command 'jop'", "duetime --help"]),
     "a malformed rule": ((*ADD, "--rrule", "FREQ=SOMETIMES"), ["FREQ"]),
-    "no trigger": (ADD, ["exactly one of --at, --delay, --every, --cron and --rrule"]),
+    "no trigger": (ADD, ["give exactly one of --at, --delay", *(f"--{way}" for way in WAYS)]),
     "two triggers": ((*ADD, "--every", "2h", "--at", "tomorrow 9am"), ["exactly one of"]),
     "an oversized payload": ((*ADD, "--every", "2h", "--arg", "x" * 300_000), ["bytes, and the limit is 262144"]),
     "an empty name": (("job", "add", " ", "--task", "echo", "--every", "2h"), ["name: must not be empty"]),

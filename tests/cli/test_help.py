@@ -12,6 +12,7 @@ import pytest
 
 from duetime.cli.root import command
 from duetime.http.server import CannotListen, listen, url_of
+from duetime.service.when import WAYS
 from tests.support.agents import serving
 from tests.support.cli import Cli
 from tests.support.terminal import on_terminal
@@ -47,6 +48,12 @@ def test_help_of_every_command_fits_every_terminal(monkeypatch: pytest.MonkeyPat
             assert not INTERNALS.search(texts[columns].replace("//...", "").replace("ID]...", "")), texts[columns]
         narrow, wide = ([word for word in text.split() if word != "\\"] for text in texts.values())
         assert narrow == wide, "no word is broken and nothing is cut"
+
+
+def test_help_of_add_names_every_way_to_say_when(cli: Cli) -> None:
+    text = " ".join(cli("job", "add", "--help").out.split())
+    ways = text.partition("Give exactly one of ")[2].partition(".")[0]
+    assert set(re.findall(r"--(\w+)", ways)) == set(WAYS)
 
 
 def examples() -> list[str]:

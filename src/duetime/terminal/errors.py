@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from duetime.engine.errors import DuetimeError
 from duetime.service.text import clean
 
+ONE_WAY = "exactly one of --at, --delay, --every, --cron, --rrule, --when, --on and --after"
 _SAME = (
     "after", "agent", "at", "attach", "click", "cron", "delay", "end", "every", "filename", "icon", "jitter", "label",
     "max_dollars_per_day", "max_runs_per_day", "max_tokens_per_day", "priority", "rrule", "start", "starting", "title",
@@ -57,7 +58,7 @@ def command_message(error: DuetimeError) -> str:
     if field and message.startswith(f"{field}:") and (option := _OPTIONS.get(field) or _policy_option(field)):
         message = option + message.removeprefix(field)
     if field == "when" and message.startswith("give exactly one of"):
-        message = "give exactly one of --at, --delay, --every, --cron and --rrule, or --when"
+        message = f"give {ONE_WAY}"
     if field in ("ids", "expected_count", "idempotency_key", "until", "to") or code == "key_reused":
         for name, option in _IN_TEXTS.items():
             message = message.replace(name, option)

@@ -16,7 +16,7 @@ from duetime.service.payload_fields import PayloadField, inputs_of
 from duetime.service.text import value_of
 from duetime.terminal.context import Application, Db, Json, given_text, opened, program
 from duetime.terminal.declarations import CommandSet, argument, option, with_parameters
-from duetime.terminal.errors import name_fields
+from duetime.terminal.errors import ONE_WAY, name_fields
 from duetime.terminal.schedules.commands import Id, kind_commands
 from duetime.terminal.schedules.kind_view import KindView, view_of
 from duetime.terminal.schedules.options import EditCommandOptions, Key, Name, PolicyCommandOptions, TriggerOptions
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from duetime.service.operations.create import CreateSchedule
     from duetime.service.vocabulary import Definition
 
-ONE_WAY = "Give exactly one of --at, --delay, --every, --cron, --rrule and --when."
 _UNCHANGED = "Everything that is not given stays the same, and a run in progress keeps its values."
 _RESERVED = {*time_options(), *policy_options(), "tz", "starting", "id", "name", "key", "db", "json_"}
 _TYPES: dict[str, tuple[Any, str]] = {
@@ -136,7 +135,7 @@ def standard_commands(
     commands = kind_commands(view, summary or usual, examples[0])
     add, edit = _add_command(spec, main), _edit_command(view, main, guarded)
     required = [name for name, field in inputs.items() if field.required]
-    add_help = f"{add_help or f'Schedule a {spec.name}.'} {ONE_WAY}"
+    add_help = f"{add_help or f'Schedule a {spec.name}.'} Give {ONE_WAY}."
     edit_help = edit_help or f"Change a {spec.name}. {_UNCHANGED}"
     renamed = Name if main is None else _option(main.name, main, {})
     for command, annotation in ((add, payload_argument(options.model)), (edit, renamed)):
