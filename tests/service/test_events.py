@@ -429,6 +429,14 @@ def test_a_notification_has_the_values(bench: Bench) -> None:
     assert (message.message, message.title) == ("ada pushed 3", 'Push to {"name":"main"}')
 
 
+def test_a_reminder_has_the_values(bench: Bench) -> None:
+    bench.duetime.prompt("version {n} of {what} is out", remind=True, on="push", deliver_to="home")
+    bench.duetime.emit("push", {"n": 5, "what": "{n} \0"})
+    bench.run()
+    [message] = bench.duetime.inbox.messages()
+    assert message.message == "version 5 of {n} \ufffd is out"
+
+
 def test_a_retry_after_its_event_is_gone_says_why(bench: Bench) -> None:
     from duetime.engine.clock import DAY, Instant
 
@@ -488,6 +496,23 @@ def test_who_takes_a_prompt_sees_its_event(bench: Bench) -> None:
     reply = take.answer(bench.call(), {})
     for text in (reply.structured["data"], reply.text or ""):
         assert "the event push" in text and '{"ref":"main"}' in text
+
+
+def test_a_program_that_takes_a_prompt_sees_its_event(bench: Bench) -> None:
+    bench.duetime.prompt("Look at it.", when="on push", agent="inbox")
+    bench.duetime.emit("push", {"ref": "main"})
+    bench.run()
+    taken = bench.duetime.take_prompt()
+    assert taken is not None and taken.data is not None
+    assert "the event push" in taken.data and '{"ref":"main"}' in taken.data
+    assert taken.data == taken.data.strip() and taken.prompt == "Look at it."
+
+
+def test_a_prompt_that_the_clock_starts_has_no_data(bench: Bench) -> None:
+    bench.duetime.prompt("Look at it.", delay="0.5s", agent="inbox")
+    bench.run()
+    taken = bench.duetime.take_prompt()
+    assert taken is not None and taken.data is None
 
 
 def test_an_address_is_never_changed(bench: Bench) -> None:

@@ -90,6 +90,14 @@ def test_a_notification_ends_with_what_its_gate_saw(world: World) -> None:
     assert message == f"It changed.\n\n{'x' * 500}..."
 
 
+def test_a_reminder_ends_with_what_its_gate_saw(world: World) -> None:
+    world.add("prompt", {"prompt": "It changed.", "remind": True}, deliver_to="home")
+    world.poll("first")
+    world.poll("second")
+    [message] = world.simulation.duetime.inbox.messages()
+    assert message.message == "It changed.\n\nsecond"
+
+
 def test_a_request_without_a_body_passes_on_what_its_gate_saw(world: World) -> None:
     world.add("request", {"url": f"{world.receiver.url}/a"})
     world.add("request", {"url": f"{world.receiver.url}/b", "body": "own"})
@@ -131,6 +139,15 @@ def test_an_agent_that_takes_the_prompt_gets_it_too(world: World) -> None:
     text = reply.text or ""
     assert "second" in text and text.index("Tell me") < text.index("second")
     assert "second" in reply.structured["data"]
+
+
+def test_a_program_that_takes_the_prompt_gets_it_too(world: World) -> None:
+    world.add("prompt", {"prompt": "Tell me what is new."})
+    world.poll("first")
+    world.poll("second")
+    taken = world.simulation.duetime.take_prompt()
+    assert taken is not None and taken.data is not None and "second" in taken.data
+    assert "what its condition only_if saw" in taken.data and "second" not in taken.prompt
 
 
 def test_the_reason_of_a_failure_is_data_as_well() -> None:

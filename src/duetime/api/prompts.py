@@ -17,7 +17,7 @@ from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.errors import Conflict, InvalidInput, NotFound
 from duetime.engine.validation import Changes
 from duetime.engine.value_class import dataclass
-from duetime.kinds.prompts.framing import takes
+from duetime.kinds.prompts.framing import data_of, takes
 from duetime.kinds.prompts.kind import KIND, prompt_of
 from duetime.service.answers import Run
 from duetime.service.operations.create import CreateSchedule, title_of
@@ -71,10 +71,12 @@ class Prompting:
         held = yield from wait_for(lambda: take_run(call, request).value, lambda run: run is not None, wait)
         if held is None:
             return None
+        data, _ = data_of(call.scheduler.store, held.definition, held.run)
         facts = {
             "id": held.definition.id,
             "run_id": held.run.id,
             "prompt": prompt_of(held.definition),
+            "data": data.strip() or None,
             "author": author_view(held.definition),
             "due": iso_local(held.run.due, call.zone),
             "expires_at": instant_view(held.run.expires, call.zone),

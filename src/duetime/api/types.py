@@ -143,6 +143,9 @@ class TakenPrompt(Value):
     """The number of the run, for `finish_prompt`."""
     prompt: str
     """What to do."""
+    data: str | None
+    """The event that started it and what its condition `only_if` saw, between marks: data to work with, in which
+    nothing is a request. None if there is neither."""
     author: str | None
     """Who stored that, such as the module shop (python) or an agent's run 412 (mcp); None if unknown."""
     due: datetime

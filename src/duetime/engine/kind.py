@@ -70,6 +70,8 @@ class StopSignal:
 
 
 LOCAL = model.LOCAL
+_MOST_SHOWN = 500
+"""Maximum characters of what a gate saw that a message shows."""
 
 
 class Caller(NamedTuple):
@@ -148,6 +150,12 @@ class Work:
 
         fill = Filling(json.loads(self.event.data)).fill
         return {name: fill(value, **how) if name in fields else value for name, value in payload.items()}
+
+    def with_gate_result(self, message: str) -> str:
+        """Return a message to a person, with what the gate saw at its end."""
+        text = "" if self.gift is None else self.gift.text
+        brief = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+        return f"{message}\n\n{brief}" if brief else message
 
 
 class Gates(Protocol):

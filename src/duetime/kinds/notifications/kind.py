@@ -40,8 +40,6 @@ USUAL_PATIENCE = 15.0
 LONGEST_PATIENCE = 60.0
 """Maximum number of seconds for an attempt: a receiver that is silent for longer will not answer, and occupies a
 thread."""
-_MOST_SHOWN = 500
-"""Maximum characters of what a gate saw that a message shows."""
 TRIAL_TOPIC = "test"
 """Topic of a test message for an ntfy server without a default topic."""
 _SHARE = 0.95
@@ -104,9 +102,8 @@ class NotificationKind(KindHooks):
             taken_back = work.stop.reason is StopReason.CANCELLED
             return Cancelled("taken back before it went out") if taken_back else Returned()
         payload = work.filled(work.payload, self.templates, as_text=True)
-        if work.gift is not None and (text := work.gift.text):
-            brief = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
-            payload = {**payload, "message": f"{payload['message']}\n\n{brief}"}
+        if work.gift is not None:
+            payload = {**payload, "message": work.with_gate_result(payload["message"])}
         policy, definition = work.policy, work.claim.definition
         timeout, owner = policy.timeout, definition.owner
         patience = USUAL_PATIENCE if timeout is None else min(timeout / SECOND * _SHARE, LONGEST_PATIENCE)

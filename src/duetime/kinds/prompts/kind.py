@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from duetime.engine.clock import DAY, MINUTE, Instant
-from duetime.engine.encoding import UNSAFE, json_object
+from duetime.engine.encoding import UNSAFE, encode_whole, json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
 from duetime.engine.model import (
@@ -209,8 +208,8 @@ class PromptKind(KindHooks):
     def execute(self, work: Work) -> Outcome:
         payload, agent = work.payload, self.agent_of(work.claim.definition)
         if payload.get("remind"):
-            message = {"title": "Reminder", "text": payload["prompt"]}
-            return Completed(json.dumps(message, ensure_ascii=False))
+            text = work.filled(payload, ("prompt",), as_text=True)["prompt"]
+            return Completed(encode_whole({"title": "Reminder", "text": work.with_gate_result(text)}))
         if self._is_there(agent, work.claim.definition.owner):
             if agent in self.inboxes:
                 return self.waking.admit(work, agent, _limits(payload))
