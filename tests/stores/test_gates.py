@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from duetime.engine.clock import MINUTE, SECOND
+from duetime.engine.clock import MINUTE, SECOND, Instant
 from duetime.engine.model import RunStatus, ScheduleState, status_of
 from duetime.engine.outcome import Completed, Failed, Outcome, Returned, Skipped, Waiting
 from duetime.engine.policy import changes
@@ -312,11 +313,37 @@ def _let_wait(world: GateWorld, item: ClaimedRun) -> None:
     world.record(item, Finished(item.id, item.claim.run.fence, Waiting(), None, world.clock.now()))
 
 
-def test_the_memory_goes_with_the_schedule(store: BaseStore) -> None:
+@pytest.mark.parametrize("end", [changes.cancel, changes.delete])
+def test_a_restored_schedule_runs_for_what_changed_meanwhile(store: BaseStore, end: Callable[..., Any]) -> None:
+    world = GateWorld(store)
+    assert world.poll("c") == []
+    for page, fails in (("d", False), ("e", True), ("e", False)):
+        store.change(world.schedule, world.clock.now(), end)
+        store.change(world.schedule, world.clock.now(), changes.restore)
+        assert world.poll(page, fails=fails) == [page], "also after a run for this change has failed"
+    store.change(world.schedule, world.clock.now(), end)
+    store.change(world.schedule, world.clock.now(), changes.restore)
+    assert world.poll("e") == [], "nothing has changed"
+
+
+def test_the_memory_goes_when_the_schedule_cannot_be_restored_any_more(store: BaseStore) -> None:
+    world, later = GateWorld(store), GateWorld(store)
+    for each in (world, later):
+        each.poll("a")
+    store.change(world.schedule, world.clock.now(), changes.delete)
+    store.change(later.schedule, Instant(world.clock.now() + 2), changes.delete)
+    store.drop_tombstones(Instant(world.clock.now() + 1))
+    assert not store._named("memory_of", world.schedule)
+    assert store._named("memory_of", later.schedule)
+
+
+@pytest.mark.parametrize("steps", [(True,), (False, True)], ids=["at once", "after a delete"])
+def test_the_memory_of_what_is_deleted_forever_goes_at_once(store: BaseStore, steps: tuple[bool, ...]) -> None:
     world = GateWorld(store)
     world.poll("a")
-    assert store._named("memory_of", world.schedule)
-    store.change(world.schedule, world.clock.now(), changes.delete)
+    for forever in steps:
+        assert store._named("memory_of", world.schedule)
+        store.change(world.schedule, world.clock.now(), partial(changes.delete, forever=forever))
     assert not store._named("memory_of", world.schedule)
 
 

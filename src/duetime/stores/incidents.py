@@ -170,6 +170,7 @@ class IncidentsMixin(RecordsMixin, Incidents):
     def drop_tombstones(self, before: Instant) -> None:
         if self._named("is_tombstone_older", before):
             with self._write() as tx:
+                tx.send("forget_memories", before)
                 tx.send("forget_tombstones", before)
 
     def incidents(self, owner: str | None, limit: int, *, resolved: bool | None = None) -> list[IncidentRow]:

@@ -23,6 +23,7 @@ from duetime.engine.model import (
     RunId,
     RunStatus,
     Schedule,
+    ScheduleId,
     ScheduleState,
     is_busy,
 )
@@ -36,6 +37,7 @@ from duetime.engine.policy.pauses import account, enqueue, pause, resume, resume
 from duetime.engine.policy.restore import restore
 from duetime.engine.policy.rewind import rewind
 from duetime.engine.policy.rows import (
+    FurtherWrite,
     IncidentMark,
     InputsGone,
     MemoryWrite,
@@ -70,12 +72,12 @@ def cancel(change: Change) -> Decision[Schedule]:
 def delete(change: Change, remembered: Sequence[str] = (), *, forever: bool = False) -> Decision[None]:
     """Replace the schedule with a tombstone, which prevents reuse of the id and keeps the history readable; of the
     payload, it keeps only the `remembered` fields. The idempotency key becomes free: repeating the create makes a new
-    schedule. Payload and key are kept for a day, so that the schedule can be restored. If it is deleted `forever`,
-    nothing of the payload is kept, and no input of its runs."""
+    schedule. Payload, key and what its gate remembers are kept for a day, so that the schedule can be restored. If it
+    is deleted `forever`, nothing of these is kept, and no input of its runs."""
     definition, progress = change.schedule
     if progress.state == ScheduleState.DELETED:
         if forever and (definition.payload != NO_PAYLOAD or change.reader.tombstone(definition.id) is not None):
-            further = (TombstoneGone(definition.id), InputsGone(definition.id))
+            further = (*_gone_forever(definition.id), TombstoneGone(definition.id))
             return Writes(definitions=[definition._replace(payload=NO_PAYLOAD)], further=further), None
         raise NotFound("it no longer exists")
     writes = _withdraw(change, ScheduleState.DELETED, "the schedule was deleted")
@@ -85,8 +87,12 @@ def delete(change: Change, remembered: Sequence[str] = (), *, forever: bool = Fa
     tombstone = definition._replace(payload=rest, key=f"{GONE}{definition.id}", version=definition.version + 1)
     writes.definitions.append(tombstone._replace(updated=change.now, resume_at=None))
     content = Tombstone(definition.id, definition.payload, definition.key, change.now)
-    writes.further += (InputsGone(definition.id) if forever else content, MemoryWrite(definition.id, "delete_memory"))
+    writes.further += _gone_forever(definition.id) if forever else (content,)
     return writes, None
+
+
+def _gone_forever(schedule: ScheduleId) -> tuple[FurtherWrite, ...]:
+    return InputsGone(schedule), MemoryWrite(schedule, "delete_memory")
 
 
 def _withdraw(change: Change, state: ScheduleState, reason: str) -> Writes:

@@ -447,6 +447,9 @@ DELETE FROM tombstones WHERE schedule = ?
 -- name: is_tombstone_older
 SELECT 1 FROM tombstones WHERE deleted < ? LIMIT 1
 
+-- name: forget_memories
+DELETE FROM memories WHERE schedule IN (SELECT schedule FROM tombstones WHERE deleted < ?)
+
 -- name: forget_tombstones
 DELETE FROM tombstones WHERE deleted < ?
 
