@@ -395,6 +395,23 @@ def test_notify_on_change_tells_only_what_differs_from_the_last_message(store: B
     assert _told(store) == ["1", "2", "x", "2"]
 
 
+@pytest.mark.parametrize("between", ["always", "success"])
+def test_notify_on_change_begins_anew_after_other_messages(store: BaseStore, hand: Hand, between: str) -> None:
+    schedule = create_one(store, every(deliver_to="news", notify_on="change", pause_after=0))
+    outcomes: list[tuple[str, Outcome]] = [
+        ("change", Completed('"a"')),
+        ("change", Failed("down")),
+        (between, Completed('"a"')),
+        ("change", Failed("down")),
+        ("change", Failed("down")),
+    ]
+    for number, (notify_on, outcome) in enumerate(outcomes, 1):
+        patch = Edit(policy=_policy(deliver_to="news", notify_on=notify_on, pause_after=0))
+        store.change(schedule, Instant(T0 + (number - 1) * MINUTE + 2 * SECOND), partial(changes.edit, patch=patch))
+        hand.record(hand.claim(T0 + number * MINUTE), T0 + number * MINUTE + SECOND, outcome)
+    assert _told(store) == ["a", "down", "a", "down"]
+
+
 @pytest.mark.parametrize("mark", ['"[nothing]"', '{"text": " [Nothing]\\n", "agent": "x"}'])
 def test_an_answer_with_the_mark_is_kept_and_not_sent(store: BaseStore, hand: Hand, mark: str) -> None:
     schedule = create_one(store, every(deliver_to="news", notify_on="change"))

@@ -31,7 +31,7 @@ from duetime.engine.policy.catch_up import next_instant
 from duetime.engine.policy.decision import Change, Decision, as_stored, changed, not_possible, state_words, touch
 from duetime.engine.policy.finish import HeldRun, end_pause, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
-from duetime.engine.policy.gates import GateGift, reset_gate
+from duetime.engine.policy.gates import GateGift, reset_memory
 from duetime.engine.policy.options import Overlap, Policy, policy_for_ending, policy_from_json
 from duetime.engine.policy.pauses import account, enqueue, pause, resume, resume_entry
 from duetime.engine.policy.restore import restore
@@ -156,7 +156,7 @@ def edit(change: Change, patch: Edit) -> Decision[Schedule]:
     if patch.rewrites:
         changes["author"] = change.actor
     edited = change.set_off._replace(**changes, version=definition.version + 1, updated=change.now)
-    writes = Writes(definitions=[edited], further=reset_gate(definition, edited))
+    writes = Writes(definitions=[edited], further=tuple(reset_memory(definition, edited)))
     in_line = progress.state != ScheduleState.BROKEN
     # keep the entries of runs: a receiver may have set their time, or a person may have requested one during a pause
     if in_line:

@@ -9,7 +9,7 @@ not end in that order.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from duetime.engine.clock import Instant
@@ -28,7 +28,7 @@ from duetime.engine.policy.finish import (
     skipped,
 )
 from duetime.engine.policy.follow_ups import result_text
-from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_for_ending
+from duetime.engine.policy.options import NotifyOn, Overlap, Policy, Untaken, policy_for_ending
 from duetime.engine.policy.rows import Extension, MemoryWrite, RunColumn, StoredMemory, Writes
 from duetime.engine.value_class import NamedTuple
 
@@ -138,10 +138,15 @@ def remember(writes: Writes, completed: Run, reader: Reader) -> None:
         writes.further += (MemoryWrite(completed.schedule, "remember_gate", values),)
 
 
-def reset_gate(before: Definition, after: Definition) -> tuple[MemoryWrite, ...]:
-    """Return what an edit of a schedule writes if it changes the gate, which then begins with a first look."""
+def reset_memory(before: Definition, after: Definition) -> Iterator[MemoryWrite]:
+    """Yield what an edit of a schedule makes it forget: a gate that changes begins with a first look. With another
+    `notify_on`, nobody notes what is told, so that `change` begins by telling whatever comes next."""
     gate = gate_of(after)
-    return () if gate == gate_of(before) else (MemoryWrite(after.id, "reset_gate", (gate,)),)
+    if gate != gate_of(before):
+        yield MemoryWrite(after.id, "reset_gate", (gate,))
+    modes = [policy_for_ending(each.policy).notify_on for each in (before, after)]
+    if NotifyOn.CHANGE in modes and modes[0] != modes[1]:
+        yield MemoryWrite(after.id, "forget_told")
 
 
 def skip(writes: Writes, held: HeldRun, policy: Policy, outcome: Skipped, now: Instant, reader: Reader) -> None:

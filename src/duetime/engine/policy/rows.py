@@ -305,7 +305,7 @@ class MemoryWrite(NamedTuple):
     """A change of what a schedule remembers."""
 
     schedule: ScheduleId
-    action: Literal["remember_gate", "reset_gate", "remember_told", "delete_memory"]
+    action: Literal["remember_gate", "reset_gate", "remember_told", "forget_told", "delete_memory"]
     values: tuple[str | int, ...] = ()
 
 

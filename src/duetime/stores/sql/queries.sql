@@ -555,5 +555,8 @@ ON CONFLICT (schedule) DO UPDATE SET gate = excluded.gate, memory = NULL
 -- name: remember_told
 INSERT INTO memories (schedule, told) VALUES (?, ?) ON CONFLICT (schedule) DO UPDATE SET told = excluded.told
 
+-- name: forget_told
+UPDATE memories SET told = NULL WHERE schedule = ?
+
 -- name: delete_memory
 DELETE FROM memories WHERE schedule = ?
