@@ -90,7 +90,7 @@ PATCHES = (
     ),
     _patch(
         "runs of one schedule overlap",
-        (CLAIM, "if progress.queued == 0 and progress.active == replaceable:", "if True:"),
+        (CLAIM, "if progress.queued == 0 and progress.active == replaceable(policy, progress):", "if True:"),
     ),
     _patch(
         "a skip leaves no row",

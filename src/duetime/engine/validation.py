@@ -187,9 +187,10 @@ class Drafter(RequestChecks):
         self, trigger: str, definition: Definition, options: Mapping[str, Any] | None
     ) -> Mapping[str, Any] | None:
         """Return the options of an edit with the overlap of its new rule, unless somebody chose another one."""
-        kind, rule, old = self._kind(definition.kind), readable(trigger), readable(definition.trigger)
+        rule, old = readable(trigger), readable(definition.trigger)
         if rule is None or "event" not in (rule.type, None if old is None else old.type):
             return options
+        kind = self._kind(definition.kind)
         overlap = (json_object(definition.policy) or {}).get("overlap", str(Overlap.SKIP))
         is_usual = overlap == usual_overlap(kind, old)
         is_over = overlap == Overlap.LATEST and rule.type != "event"  # with the events that it is for
