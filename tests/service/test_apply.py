@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from duetime.cli.data.schedule_file import read_schedules, toml_export
+from duetime.engine.clock import DAY, Instant
 from duetime.engine.errors import Conflict, DuetimeError, LimitReached
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Schedule
@@ -381,6 +382,39 @@ def test_a_one_off_that_has_run_is_not_repeated_unless_it_changes(both: Stage) -
     assert run(both, document).changes == []
     assert actions(run(both, {"job.once": job(at="in 3 hours")})) == {"jobs.once": "create"}
     assert stored(both)["once"].progress.state == "active"
+
+
+def test_what_is_over_stays_so_after_its_history_is_deleted(both: Stage) -> None:
+    noon = (both.time.now + timedelta(hours=1)).isoformat()
+    document = {"job.a": job(), "job.delay": job(when="in 1 hour"), "job.at": job(at=noon)}
+    run(both, document)
+    change(call_of(both), Cancel(schedule="a"))
+    both.time.advance(timedelta(hours=2))
+    before = {each.definition.id for each in rows(both)}
+    while both.app.scheduler.store.prune(Instant(both.app.scheduler.clock.now() + DAY), 100):
+        pass
+    assert both.time.duetime.history() == []
+    answer = apply(call_of(both), ApplyFile("nightly", entries(document)))
+    assert (answer.value.changes, answer.value.unchanged) == ([], 3)
+    assert "jobs.a was cancelled and stays so" in str(answer.notes)
+    assert {each.definition.id for each in rows(both)} == before
+
+
+def test_a_one_off_whose_time_has_passed_does_not_keep_a_file_from_being_applied(both: Stage) -> None:
+    past = {
+        "job.old": job(at="2020-01-01 09:00"),
+        "job.next": job(after="old ends"),
+        "job.last": job(after="next ends"),
+    }
+    answer = apply(call_of(both), ApplyFile("nightly", entries(past | {"job.new": job()})))
+    assert actions(answer.value) == {"jobs.new": "create"} and answer.value.unchanged == 3
+    assert list(answer.notes) == [
+        "The time of jobs.old has passed, so it is not created.",
+        "jobs.next follows jobs.old, so it stays as it is.",
+        "jobs.last follows jobs.next, so it stays as it is.",
+    ]
+    with pytest.raises(DuetimeError, match=r"jobs\.old: .*run_at"):
+        run(both, {"job.old": job(at="no time at all")})
 
 
 def test_a_one_off_that_has_begun_does_not_keep_an_export_from_being_applied(both: Stage) -> None:

@@ -240,6 +240,28 @@ def test_a_one_off_that_is_over_goes_with_its_last_run(store: BaseStore, hand: H
     assert store.get(living) is not None
 
 
+@pytest.mark.parametrize("key", ["duetime-file:nightly:jobs.a", "duetime:task:tasks:report"])
+def test_what_a_file_or_code_declares_stays_until_it_is_deleted(
+    store: BaseStore, hand: Hand, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its row, it would be created again. More of them than one look covers keep nothing else."""
+    for queries in (sqlite.SQL, postgres.SQL):
+        monkeypatch.setitem(queries, "prune_schedules", queries["prune_schedules"].replace("LIMIT 5000", "LIMIT 1"))
+    ended, cancelled = create_one(store, once(key=key)), create_one(store, every(MINUTE, key=f"{key}2"))
+    retired = create_one(store, every(MINUTE, key=f"{key}3", fingerprint="retired"))
+    other = create_one(store, once())
+    hand.record(hand.claim(T0), T0 + MINUTE)
+    for each in (cancelled, retired):
+        store.change(each, Instant(T0 + MINUTE), changes.cancel)
+    while store.prune(Instant(T0 + DAY), 100):
+        pass
+    assert runs_of(store, ended) == []
+    assert [store.get(each) is not None for each in (ended, cancelled, retired, other)] == [True, True, False, False]
+    store.change(cancelled, Instant(T0 + 2 * MINUTE), changes.delete)
+    assert store.prune(Instant(T0 + DAY), 100) == 1
+    assert store.get(cancelled) is None
+
+
 def test_what_was_skipped_before_the_end_is_no_reason_to_stay(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     (claim,) = hand.claim(T0 + MINUTE)

@@ -97,6 +97,10 @@ class InvalidTrigger(InvalidInput):
     code = "invalid_trigger"
 
 
+class TimePassed(InvalidTrigger):
+    """The time of a one-off is in the past."""
+
+
 class UnknownZone(InvalidInput):
     """The time zone is not known; use an IANA name such as Europe/Berlin."""
 

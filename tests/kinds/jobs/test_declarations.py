@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from duetime import Duetime, InvalidInput, Registry, Schedule, Settings, Simulation
-from duetime.engine.clock import SystemClock
+from duetime.engine.clock import DAY, Instant, SystemClock
 from duetime.engine.errors import Conflict
 from duetime.engine.model import OVER
 from duetime.engine.scheduler import Scheduler
@@ -274,6 +274,19 @@ def test_what_a_person_did_stays(deployments: Deployments) -> None:
         assert only(deployments.start(text)).status == "cancelled"
     worker.delete(id)
     assert only(deployments.start(WEEKLY)).status == "pending", "deleted means that it is created again"
+
+
+def test_what_is_over_stays_so_after_its_history_is_deleted(deployments: Deployments) -> None:
+    once = "@registry.task(when='in 1 second')\ndef send(): ..."
+    worker = deployments.start(f"{HOURLY}\n{once}")
+    worker.cancel(only_of(worker, "clean").id)
+    wait_until(lambda: only_of(worker, "send").status not in ("pending", "running"))
+    before = {each.id for each in worker.schedules()}
+    while worker.app.scheduler.store.prune(Instant(SystemClock().now() + DAY), 100):
+        pass
+    worker = deployments.start(f"{HOURLY}\n{once}")
+    assert worker.history() == [] and {each.id for each in worker.schedules()} == before
+    assert only_of(worker, "clean").status == "cancelled"
 
 
 def test_two_workers_at_once_create_one(deployments: Deployments) -> None:

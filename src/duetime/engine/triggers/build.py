@@ -10,7 +10,7 @@ from typing import Any, Final, TypedDict
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.encoding import json_object
-from duetime.engine.errors import InvalidInput, InvalidTrigger, UnreadableTime
+from duetime.engine.errors import InvalidInput, InvalidTrigger, TimePassed, UnreadableTime
 from duetime.engine.model import ENDED, FOLLOWED
 from duetime.engine.text_cache import text_cache
 from duetime.engine.times import LONGEST_DURATION, read_exact, read_instant
@@ -295,7 +295,7 @@ def _once(config: Config, shared: Common, now: Instant) -> Trigger:
     if at is None:
         raise InvalidTrigger(field="run_at", problem='is missing; give a time such as "2026-02-05T15:00:00".')
     if at < now:
-        raise InvalidTrigger(field="run_at", problem=_over(at, shared["timezone"], now))
+        raise TimePassed(field="run_at", problem=_over(at, shared["timezone"], now))
     return OnceTrigger(at=at, **shared)
 
 

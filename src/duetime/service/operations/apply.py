@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from duetime.engine.actor import FILE, FILE_KEYS, Actor
 from duetime.engine.encoding import json_object
-from duetime.engine.errors import Conflict, InvalidInput, NotFound, Refused
+from duetime.engine.errors import Conflict, InvalidInput, NotFound, Refused, TimePassed
 from duetime.engine.fingerprint import is_same_request
 from duetime.engine.kind import LOCAL
 from duetime.engine.model import FOLLOWED, OVER, Definition, Followed, Schedule, ScheduleState
@@ -141,6 +141,7 @@ class _FilePlanner:
         self._number = 0
         self._problems: list[str] = []
         self._followable: dict[str, Followed] = {}
+        self._left_alone: set[str] = set()
         known = {each.definition.key: each for each in call.scheduler.store.by_key_prefix(request.owner, FILE_KEYS)}
         self._stored = {key: each for key, each in known.items() if key.startswith(self._prefix)}
         self._others = {key.split(":", 2)[2]: key.split(":", 2)[1] for key in known.keys() - self._stored.keys()}
@@ -156,8 +157,11 @@ class _FilePlanner:
         order = TopologicalSorter({path: [each] if each else [] for path, each in chains.items()})
         try:
             for path in order.static_order():  # those that others follow come first
+                if (followed := chains[path]) in self._left_alone:
+                    self._leave_alone(path, f"{path} follows {followed}, so it stays as it is.")
+                    continue
                 with self._about(path):
-                    self._compare(self._entries[path], self._with_followed(news[path], chains[path]))
+                    self._compare(self._entries[path], self._with_followed(news[path], followed))
         except CycleError as error:
             circle = " follows ".join(reversed(error.args[1]))
             self._problems.append(f"{circle}: that is a circle; let one of them start in another way")
@@ -208,7 +212,11 @@ class _FilePlanner:
         """Add the steps that make the schedule of an entry what the entry says, if it is not."""
         path, schedule = entry.path, self._schedule_of(entry)
         if schedule is None:
-            self._create(path, new)
+            try:
+                self._create(path, new)
+            except TimePassed:
+                self._leave_alone(path, f"The time of {path} has passed, so it is not created.")
+                return
             if name := self._others.get(path):
                 advice = f'if this is the same file, write name = "{name}" below [duetime]'
                 self.notes.append(f"The file {name} also has {path}; {advice}.")
@@ -237,6 +245,11 @@ class _FilePlanner:
             if definition is None or definition.owner != self._request.owner or id != definition.reference:
                 return None  # the file comes from another store
         return schedule
+
+    def _leave_alone(self, path: str, note: str) -> None:
+        self._left_alone.add(path)
+        self.notes.append(note)
+        self.unchanged += 1
 
     def _create(self, path: str, new: NewSchedule) -> None:
         refusal = self._call.services.hooks(new.kind).outside().refusal()

@@ -422,9 +422,14 @@ WITH oldest AS (
 
 -- name: prune_schedules
 -- What is over and has no history left. Its last run counts, since a schedule is not updated by running.
+-- What a file or a task declares stays until it is deleted, or it would be created again; unless its task is gone, which
+-- is why it was cancelled. It is not counted among the oldest, as in `prune_runs`.
 -- The state is checked as an expression: by the partial index of states, each of the oldest would be compared with all.
 WITH oldest AS (
-  SELECT schedule FROM progress WHERE state IN ('deleted', 'ended', 'cancelled') ORDER BY schedule LIMIT 5000
+  SELECT schedule FROM progress WHERE state IN ('deleted', 'ended', 'cancelled') AND (
+    SELECT substr(s.key, 1, 13) NOT IN ('duetime-file:', 'duetime:task:') OR s.fingerprint = 'retired'
+    FROM schedules s WHERE s.id = progress.schedule
+  ) ORDER BY schedule LIMIT 5000
 ), old AS (
   SELECT p.schedule FROM oldest JOIN progress p ON p.schedule = oldest.schedule
   JOIN schedules s ON s.id = p.schedule

@@ -266,10 +266,15 @@ DELETE FROM attempts WHERE run = ?
 
 -- name: prune_schedules
 -- What is over and has no history left. Its last run counts, since a schedule is not updated by running.
+-- What a file or a task declares stays until it is deleted, or it would be created again; unless its task is gone, which
+-- is why it was cancelled. It is not counted among the oldest, as in `prunable_runs`.
 DELETE FROM schedules WHERE id IN (
   SELECT p.schedule FROM (
     SELECT schedule, last_run FROM progress
-    WHERE (state = 'ended' OR state = 'cancelled' OR state = 'deleted') ORDER BY schedule LIMIT 5000
+    WHERE (state = 'ended' OR state = 'cancelled' OR state = 'deleted') AND (
+      SELECT substr(s.key, 1, 13) NOT IN ('duetime-file:', 'duetime:task:') OR s.fingerprint = 'retired'
+      FROM schedules s WHERE s.id = progress.schedule
+    ) ORDER BY schedule LIMIT 5000
   ) p JOIN schedules s ON s.id = p.schedule
   WHERE max(s.updated, coalesce(p.last_run, 0)) < ?
     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.schedule = p.schedule) LIMIT ?
