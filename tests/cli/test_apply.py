@@ -63,7 +63,10 @@ def test_the_plan_names_each_difference_and_hides_credentials(
 ) -> None:
     cli("apply", "schedules.toml", "--yes")
     monkeypatch.setenv("BACKUP_TOKEN", "andere456")
-    file.write_text(file.read_text().replace("2:00", "3:00").replace("[notifications.tea]", "[notifications.coffee]"))
+    file.write_text(
+        '[duetime]\nname = "schedules"\n'
+        + file.read_text().replace("2:00", "3:00").replace("[notifications.tea]", "[notifications.coffee]")
+    )
     planned = cli("apply", "schedules.toml", "--prune", "--dry-run", "--json")
     assert planned.code == 2 and "geheim" not in planned.out and "andere" not in planned.out
     changes = {each["path"]: each for each in planned.document["changes"]}
@@ -80,6 +83,23 @@ def test_the_plan_names_each_difference_and_hides_credentials(
     assert "kept: notifications.tea; --prune deletes them" in text
     assert cli("apply", "schedules.toml", "--prune", "--yes").out.startswith("- notifications.tea")
     assert cli("apply", "schedules.toml", "--prune", "--dry-run").code == 0
+
+
+def test_only_a_file_with_a_name_of_its_own_is_pruned(cli: Cli, file: Path) -> None:
+    """Each project may have a `schedules.toml`, and prune would delete what the others made."""
+    for folder in ("shop", "blog"):
+        Path(folder).mkdir()
+        text = file.read_text().replace("[jobs.backup]", f"[jobs.{folder}]").replace("after backup", f"after {folder}")
+        Path(folder, "schedules.toml").write_text(text)
+        assert cli("apply", f"{folder}/schedules.toml", "--yes").code == 0
+    refused = cli("apply", "blog/schedules.toml", "--prune", "--yes")
+    assert refused.code == 4 and refused.out == ""
+    assert '[duetime] and name = "schedules"' in refused.err and "no other file" in refused.err
+    assert cli("apply", "blog/schedules.toml", "--prune", "--dry-run").code == 4
+    assert {"shop", "blog"} <= {each["name"] for each in cli("list", "--json").document["schedules"]}
+    Path("blog", "schedules.toml").write_text(f'[duetime]\nname = "blog"\n{text}')
+    pruned = cli("apply", "blog/schedules.toml", "--prune", "--yes")
+    assert pruned.code == 0 and "removed" not in pruned.out
 
 
 def test_what_is_exported_changes_nothing(cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,8 @@ def read_schedules(file: str, text: str, environment: Mapping[str, str]) -> Appl
     if missing:
         advice = "set them, or write $${ where you mean the text ${"
         raise refuse("invalid_file", f"the environment has no {', '.join(missing)}, which the file refers to; {advice}")
-    return ApplyFile(str(head.get("name", Path(file).stem)), entries, str(head.get("owner", LOCAL)))
+    name, owner = str(head.get("name", Path(file).stem)), str(head.get("owner", LOCAL))
+    return ApplyFile(name, entries, owner, is_named="name" in head)
 
 
 def _parse(file: str, text: str) -> dict[str, Any]:

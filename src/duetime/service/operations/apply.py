@@ -6,6 +6,7 @@ it. An entry may instead name the id of a schedule that is there already; the fi
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -66,6 +67,8 @@ class ApplyFile(NamedTuple):
     prune: bool = False
     """Whether schedules that the file made, and does not contain any more, are deleted."""
     dry_run: bool = False
+    is_named: bool = True
+    """Whether the file itself contains the name; otherwise, another file may have the same one."""
     expected: Sequence[FileChange] | None = None
     """The changes that a person has confirmed; if others are needed by now, nothing is changed."""
 
@@ -96,6 +99,10 @@ def apply(call: Call, request: ApplyFile) -> Answer[FilePlan]:
     if not 0 < len(request.name) <= MAX_FILE_NAME or not request.name.isprintable() or ":" in request.name:
         rule = f"a name must have at most {MAX_FILE_NAME} characters, and no colon"
         raise refuse("invalid_file", f'{rule}; write name = "nightly" below [duetime]')
+    if request.prune and not request.is_named:
+        problem = "--prune needs a name in the file: other files called the same would lose their schedules"
+        lines = f"[duetime] and name = {json.dumps(request.name, ensure_ascii=False)}"
+        raise refuse("invalid_file", f"{problem}; begin it with the lines {lines}, or a name that no other file has")
     actor = Actor(FILE, request.name, call.caller.actor.interface)
     call = call._replace(caller=call.caller._replace(owner=request.owner, actor=actor))
     planner = _FilePlanner(call, request)
