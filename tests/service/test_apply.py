@@ -323,6 +323,26 @@ def test_prune_touches_only_what_the_same_file_made(both: Stage) -> None:
     assert actions(run(both, {"job.new": job(), "job.old": job()})) == {"jobs.old": "create"}
 
 
+def test_what_an_entry_follows_is_not_pruned(both: Stage) -> None:
+    """The file could not be applied again."""
+    run(both, {"job.a": job(), "job.b": job(after="a ends")})
+    with pytest.raises(DuetimeError, match=r"jobs\.b: it follows jobs\.a, which prune would delete") as caught:
+        run(both, {"job.b": job(after="a ends"), "job.c": job()}, prune=True)
+    assert len(caught.value.details["problems"]) == 1
+    assert set(stored(both)) == {"a", "b"}
+    assert actions(run(both, {"job.b": job()}, prune=True)) == {"jobs.b": "change", "jobs.a": "remove"}
+
+
+def test_prune_names_the_followers_that_stay(both: Stage) -> None:
+    document = {"job.a": job(), "job.gone": job(after="a ends"), "job.b": job(after="a ends")}
+    run(both, document)
+    for name in ("mine", "yours"):
+        create(call_of(both), CreateSchedule("job", {"task": "echo"}, {"after": "a ends"}, name=name))
+    answer = apply(call_of(both), ApplyFile("nightly", entries({"job.b": job()}), prune=True))
+    assert actions(answer.value) == {"jobs.b": "change", "jobs.a": "remove", "jobs.gone": "remove"}
+    assert list(answer.notes) == ["jobs.a: schedules that follow it have no further runs: mine, yours."]
+
+
 def test_circles_and_unknown_schedules_are_refused(stage: Stage) -> None:
     document = {"job.a": job(after="b ends"), "job.b": job(after="c ends"), "job.c": job(after="a ends")}
     with pytest.raises(DuetimeError, match="circle"):

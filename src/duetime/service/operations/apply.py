@@ -25,6 +25,7 @@ from duetime.engine.policy.rows import Draft
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import refuse
 from duetime.service.masking import masked, masked_payload
+from duetime.service.operations.change import describe_followers
 from duetime.service.operations.create import changes_to
 from duetime.service.operations.declaration import Answer
 from duetime.service.options import policy_options, time_options
@@ -153,6 +154,9 @@ class _FilePlanner:
         self._stored = {key: each for key, each in known.items() if key.startswith(self._prefix)}
         self._others = {key.split(":", 2)[2]: key.split(":", 2)[1] for key in known.keys() - self._stored.keys()}
         self._entries = {each.path: each for each in request.entries}
+        paths = {key.removeprefix(self._prefix): each for key, each in self._stored.items()}
+        self._left = {path: paths[path] for path in sorted(paths.keys() - self._entries.keys())}
+        self._pruned = {each.definition.id: path for path, each in self._left.items() if request.prune}
         self._plan()
 
     def _plan(self) -> None:
@@ -175,11 +179,13 @@ class _FilePlanner:
         if self._problems:
             message = "; ".join(self._problems[:_MOST_PROBLEMS])
             raise refuse("invalid_file", message, details={"problems": self._problems})
-        left = sorted({key.removeprefix(self._prefix) for key in self._stored} - self._entries.keys())
-        for path in left if self._request.prune else ():
-            self._remove(path, self._stored[self._prefix + path])
-        if left and not self._request.prune:
-            self.notes.append(f"No longer in the file, but kept: {', '.join(left[:9])}; --prune deletes them.")
+        known = {each.definition.id for each in self._stored.values()} | {each[0] for each in self._followable.values()}
+        for path in self._pruned.values():
+            self._remove(path, self._left[path])
+            if text := describe_followers(self._call, self._left[path], "delete", known):
+                self.notes.append(f"{path}: {text}.")
+        if self._left and not self._request.prune:
+            self.notes.append(f"No longer in the file, but kept: {', '.join([*self._left][:9])}; --prune deletes them.")
 
     @contextmanager
     def _about(self, path: str) -> Iterator[None]:
@@ -209,6 +215,9 @@ class _FilePlanner:
     def _with_followed(self, new: NewSchedule, path: str | None) -> NewSchedule:
         if path is None:
             config = self._call.scheduler.with_followed(self._call.caller, new.trigger_type, new.trigger_config)
+            if left := self._pruned.get(config.get(FOLLOWED, _NONE)[0]):
+                advice = f"let it start in another way, or keep {left} in the file"
+                raise InvalidInput(f"it follows {left}, which prune would delete; {advice}")
         elif path in self._followable:
             config = {**new.trigger_config, FOLLOWED: self._followable[path]}
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Final
 
@@ -143,14 +143,20 @@ def followers(call: Call, schedule: Schedule, limit: int) -> list[Schedule]:
     return call.scheduler.store.followers_of(schedule, limit) if schedule.progress.followed else []
 
 
+def describe_followers(call: Call, schedule: Schedule, action: str, besides: Collection[int] = ()) -> str | None:
+    """Return what such a change means for the schedules that follow, except those with the ids `besides`."""
+    most = _MAX_FOLLOWERS + 1 + len(besides)
+    some = [each.definition for each in followers(call, schedule, most) if each.definition.id not in besides]
+    names = [masked(each.name) for each in some[:_MAX_FOLLOWERS]]
+    more = ["others"] if len(some) > _MAX_FOLLOWERS else []
+    return f"schedules that follow it {_MEANINGS[action]}: {', '.join([*names, *more])}" if names else None
+
+
 def describe_end(call: Call, schedule: Schedule, action: str) -> dict[str, Any]:
     """Return what it means that a schedule is cancelled, deleted or restored: for the `followers`, and if it is
     `declared` in a file or a module."""
-    some = followers(call, schedule, _MAX_FOLLOWERS + 1) if action in _MEANINGS else []
-    names = [masked(each.definition.name) for each in some[:_MAX_FOLLOWERS]]
-    more = ["others"] if len(some) > _MAX_FOLLOWERS else []
-    named = ", ".join([*names, *more])
-    facts = {"followers": f"schedules that follow it {_MEANINGS[action]}: {named}"} if names else {}
+    text = describe_followers(call, schedule, action) if action in _MEANINGS else None
+    facts = {"followers": text} if text else {}
     source = source_view(schedule.definition.key) if action in ("cancel", "delete") else None
     if source is not None:
         facts["declared"] = f"it is declared in {source}, which may bring it back: remove it there, too"
