@@ -446,6 +446,18 @@ def test_a_one_off_that_has_begun_does_not_keep_an_export_from_being_applied(bot
     assert list(answer.notes) == ["prompts.tea has begun, so it stays as it is."]
 
 
+def test_a_one_off_that_is_overdue_does_not_keep_an_export_from_being_applied(both: Stage) -> None:
+    create(call_of(both), CreateSchedule("job", {"task": "echo"}, {"at": "in 2 seconds"}, name="later"))
+    both.time.clock.jump(timedelta(minutes=1))
+    [entry] = exported(both, "elsewhere")
+    answer = apply(call_of(both), ApplyFile("elsewhere", [entry]))
+    assert (answer.value.changes, answer.value.unchanged) == ([], 1)
+    assert list(answer.notes) == ["The time of jobs.later has passed, so it stays as it is."]
+    for values in ({"at": "2020-01-01 09:00"}, {"timeout": "bad"}):
+        with pytest.raises(DuetimeError, match=r"jobs\.later: "):
+            apply(call_of(both), ApplyFile("elsewhere", [entry._replace(values={**entry.values, **values})]))
+
+
 def test_a_one_off_that_became_due_in_a_pause_is_edited(both: Stage) -> None:
     run(both, {"job.once": job(at="in 1 hour", catch_up="skip")})
     schedule = stored(both)["once"].definition

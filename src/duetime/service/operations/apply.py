@@ -22,11 +22,12 @@ from duetime.engine.model import FOLLOWED, OVER, Definition, Followed, Schedule,
 from duetime.engine.policy.batches import place_of
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.rows import Draft
+from duetime.engine.times.zones import known_zone
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import refuse
 from duetime.service.masking import masked, masked_payload
 from duetime.service.operations.change import describe_followers
-from duetime.service.operations.create import changes_to
+from duetime.service.operations.create import changes_to, rule_as_of
 from duetime.service.operations.declaration import Answer
 from duetime.service.options import policy_options, time_options
 from duetime.service.presenters import policy_shape, reads_as, source_view, source_warnings, trigger_shape
@@ -286,9 +287,13 @@ class _FilePlanner:
         try:
             target = call.scheduler.drafts(call.caller, [new])[0].definition
             changes = changes_to(call.services, stored, target, new, is_same=is_same)
-        except InvalidInput:
+        except InvalidInput as error:
             if not is_same:  # otherwise, its time has passed since it was written
-                raise
+                zone = known_zone(new.timezone or call.services.zone).key
+                rule = rule_as_of(new, zone, stored.created) if isinstance(error, TimePassed) else None
+                if rule != json_object(stored.trigger):
+                    raise
+                self.notes.append(f"The time of {path} has passed, so it stays as it is.")
         parts = {"name": changes.name, "trigger": changes.trigger_type, "policy": changes.policy}
         parts |= {"payload": changes.payload, "subject": changes.payload}
         texts = {each: getattr(target, each) for each, part in parts.items() if part is not None}
