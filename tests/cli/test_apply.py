@@ -85,11 +85,56 @@ def test_the_plan_names_each_difference_and_hides_credentials(
     assert cli("apply", "schedules.toml", "--prune", "--dry-run").code == 0
 
 
+def test_the_plan_hides_what_comes_from_the_environment(cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text("""
+[jobs.water]
+task = "echo"
+args = [["need ${WATER}", "plain", "costs $${PRICE}", "${SHORT}"]]
+when = "on rain where place = '${WATER}'"
+name = "water of ${WATER}"
+
+[jobs.tea]
+task = "echo"
+args = ["plain"]
+every = "1h"
+""")
+    monkeypatch.setenv("SHORT", "ab")
+    outputs = []
+    for number in (1, 2):
+        monkeypatch.setenv("WATER", f"geheim-{number}")
+        if number == 2:
+            file.write_text(file.read_text().replace("plain", "fancy ab"))
+        planned = cli("apply", "schedules.toml", "--dry-run")
+        assert planned.code == 2 and "geheim" not in planned.out, planned.out
+        assert "geheim" not in cli("apply", "schedules.toml", "--dry-run", "--json").out
+        outputs.append(cli("apply", "schedules.toml", "--yes").out)
+    shown = "".join(outputs)
+    assert "geheim" not in shown
+    assert 'args: [["***", "***", "costs ${PRICE}", "***"]] -> [["***", "fancy ab", "costs ${PRICE}", "***"]]' in shown
+    assert 'args: ["plain"] -> ["fancy ab"]' in shown
+    assert "name: *** -> *** (changed)" in shown and "when: *** -> *** (changed)" in shown
+    file.write_text(file.read_text().replace("need ${WATER}", "need geheim-2").replace("'${WATER}'", "'geheim-2'"))
+    assert cli("apply", "schedules.toml", "--dry-run").out.startswith("Nothing to change")
+    monkeypatch.setenv("WATER", "andere-3")
+    planned = cli("apply", "schedules.toml", "--dry-run")
+    assert "name: *** -> *** (changed)" in planned.out and "andere" not in planned.out
+
+
+def test_a_hidden_change_is_shown_as_json(cli: Cli, file: Path) -> None:
+    table = '[jobs.a]\ntask = "echo"\nevery = "1h"\nkwargs = { value = { Authorization = "geheim-1", count = 1 } }'
+    file.write_text(table)
+    cli("apply", "schedules.toml", "--yes")
+    file.write_text(table.replace("geheim-1", "geheim-2"))
+    done = cli("apply", "schedules.toml", "--yes")
+    shown = '{"value": {"Authorization": "***", "count": 1}}'
+    assert f"kwargs: {shown} -> {shown} (changed)" in done.out
+
+
 def test_only_a_file_with_a_name_of_its_own_is_pruned(cli: Cli, file: Path) -> None:
     """Each project may have a `schedules.toml`, and prune would delete what the others made."""
     for folder in ("shop", "blog"):
         Path(folder).mkdir()
-        text = file.read_text().replace("[jobs.backup]", f"[jobs.{folder}]").replace("after backup", f"after {folder}")
+        text = FILE.replace("[jobs.backup]", f"[jobs.{folder}]").replace("after backup", f"after {folder}")
         Path(folder, "schedules.toml").write_text(text)
         assert cli("apply", f"{folder}/schedules.toml", "--yes").code == 0
     refused = cli("apply", "blog/schedules.toml", "--prune", "--yes")
@@ -97,7 +142,7 @@ def test_only_a_file_with_a_name_of_its_own_is_pruned(cli: Cli, file: Path) -> N
     assert '[duetime] and name = "schedules"' in refused.err and "no other file" in refused.err
     assert cli("apply", "blog/schedules.toml", "--prune", "--dry-run").code == 4
     assert {"shop", "blog"} <= {each["name"] for each in cli("list", "--json").document["schedules"]}
-    Path("blog", "schedules.toml").write_text(f'[duetime]\nname = "blog"\n{text}')
+    Path("blog", "schedules.toml").write_text(f'[duetime]\nname = "blog"\n{FILE}')
     pruned = cli("apply", "blog/schedules.toml", "--prune", "--yes")
     assert pruned.code == 0 and "removed" not in pruned.out
 

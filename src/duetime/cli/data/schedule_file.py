@@ -30,21 +30,27 @@ _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 def read_schedules(file: str, text: str, environment: Mapping[str, str]) -> ApplyFile:
     """Read a file of schedules, with the variables that it refers to. Refuse it if one of them is not set."""
-    document, missing = _parse(file, text), dict[str, None]()
+    document, missing, variable_texts = _parse(file, text), dict[str, None](), set[str]()
 
     def fill(match: re.Match[str]) -> str:
         missing.update({} if match[1] is None or match[1] in environment else {match[1]: None})
         return "${" if match[1] is None else environment.get(match[1], "")
 
+    def fill_in(text: str) -> str:
+        whole = _REFERENCE.sub(fill, text)
+        names = [name for name in _REFERENCE.findall(text) if name]
+        variable_texts.update([whole, *(environment.get(name, "") for name in names)] if names else [])
+        return whole
+
     head = document.pop(HEAD, {})
     if not isinstance(head, dict) or not head.keys() <= {"name", "owner"}:
         raise refuse("invalid_file", f'[{HEAD}] has name = "…" and owner = "…", and nothing else')
-    entries = _entries(document, lambda text: _REFERENCE.sub(fill, text))
+    entries = _entries(document, fill_in)
     if missing:
         advice = "set them, or write $${ where you mean the text ${"
         raise refuse("invalid_file", f"the environment has no {', '.join(missing)}, which the file refers to; {advice}")
     name, owner = str(head.get("name", Path(file).stem)), str(head.get("owner", LOCAL))
-    return ApplyFile(name, entries, owner, is_named="name" in head)
+    return ApplyFile(name, entries, owner, is_named="name" in head, variable_texts=frozenset(variable_texts - {""}))
 
 
 def _parse(file: str, text: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple
@@ -22,6 +22,7 @@ from duetime.engine.model import FOLLOWED, OVER, Definition, Followed, Schedule,
 from duetime.engine.policy.batches import place_of
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.rows import Draft
+from duetime.engine.redaction import MASK, MIN_SECRET_LENGTH, map_texts, texts_in, without_values
 from duetime.engine.times.zones import known_zone
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import refuse
@@ -33,6 +34,7 @@ from duetime.service.options import policy_options, time_options
 from duetime.service.presenters import policy_shape, reads_as, source_view, source_warnings, trigger_shape
 from duetime.service.schedule_files import FileEntry, new_of
 from duetime.service.services import Call
+from duetime.service.text import compact
 from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import with_cron_fault
 
@@ -71,6 +73,8 @@ class ApplyFile(NamedTuple):
     dry_run: bool = False
     is_named: bool = True
     """Whether the file itself contains the name; otherwise, another file may have the same one."""
+    variable_texts: frozenset[str] = frozenset()
+    """Values of the environment and the texts that contain them, which the plan hides."""
     expected: Sequence[FileChange] | None = None
     """The changes that a person has confirmed; if others are needed by now, nothing is changed."""
 
@@ -151,13 +155,14 @@ class _FilePlanner:
         self._problems: list[str] = []
         self._followable: dict[str, Followed] = {}
         self._left_alone: set[str] = set()
+        self._variable_texts = {*request.variable_texts, *map(masked, request.variable_texts)}
         known = {each.definition.key: each for each in call.scheduler.store.by_key_prefix(request.owner, FILE_KEYS)}
         self._stored = {key: each for key, each in known.items() if key.startswith(self._prefix)}
         self._others = {key.split(":", 2)[2]: key.split(":", 2)[1] for key in known.keys() - self._stored.keys()}
         self._entries = {each.path: each for each in request.entries}
         paths = {key.removeprefix(self._prefix): each for key, each in self._stored.items()}
         self._left = {path: paths[path] for path in sorted(paths.keys() - self._entries.keys())}
-        self._pruned = {each.definition.id: path for path, each in self._left.items() if request.prune}
+        self._removals = {each.definition.id: path for path, each in self._left.items() if request.prune}
         self._plan()
 
     def _plan(self) -> None:
@@ -181,7 +186,7 @@ class _FilePlanner:
             message = "; ".join(self._problems[:_MOST_PROBLEMS])
             raise refuse("invalid_file", message, details={"problems": self._problems})
         known = {each.definition.id for each in self._stored.values()} | {each[0] for each in self._followable.values()}
-        for path in self._pruned.values():
+        for path in self._removals.values():
             self._remove(path, self._left[path])
             if text := describe_followers(self._call, self._left[path], "delete", known):
                 self.notes.append(f"{path}: {text}.")
@@ -216,7 +221,7 @@ class _FilePlanner:
     def _with_followed(self, new: NewSchedule, path: str | None) -> NewSchedule:
         if path is None:
             config = self._call.scheduler.with_followed(self._call.caller, new.trigger_type, new.trigger_config)
-            if left := self._pruned.get(config.get(FOLLOWED, _NONE)[0]):
+            if left := self._removals.get(config.get(FOLLOWED, _NONE)[0]):
                 advice = f"let it start in another way, or keep {left} in the file"
                 raise InvalidInput(f"it follows {left}, which prune would delete; {advice}")
         elif path in self._followable:
@@ -275,11 +280,17 @@ class _FilePlanner:
         [draft] = self._call.scheduler.drafts(self._call.caller, [new])
         self._followable[path] = place_of(draft.definition, self._number)
         self._number += 1
-        self.steps.append(FileStep(_change("create", path, draft.definition), draft))
+        self.steps.append(FileStep(self._change("create", path, draft.definition), draft))
 
     def _remove(self, path: str, schedule: Schedule) -> None:
-        change = _change("remove", path, schedule.definition)._replace(id=schedule.definition.public_id)
+        change = self._change("remove", path, schedule.definition)._replace(id=schedule.definition.public_id)
         self.steps.append(FileStep(change, schedule=schedule))
+
+    def _change(self, action: str, path: str, definition: Definition) -> FileChange:
+        texts = definition.name, reads_as(definition.trigger)
+        values = [each for each in self._variable_texts if len(each) >= MIN_SECRET_LENGTH and each in "\n".join(texts)]
+        name, times = (without_values(each, values) for each in texts)
+        return FileChange(action, path, definition.kind, masked(name), None, times)
 
     def _edit(self, path: str, new: NewSchedule, schedule: Schedule, *, is_same: bool) -> None:
         call, stored = self._call, schedule.definition
@@ -306,8 +317,8 @@ class _FilePlanner:
             self.warnings += source_warnings(stored)
         amid_runs = call.services.hooks(stored.kind).adapt_edit(call.caller, schedule, changes).amid_runs
         patch = Edit(version=stored.version, amid_runs=amid_runs, fingerprint=target.fingerprint, **texts)
-        differences = list(_differences(stored, stored._replace(**texts)))
-        change = _change("change", path, target)._replace(id=stored.public_id, differences=differences)
+        differences = list(_differences(stored, stored._replace(**texts), self._variable_texts))
+        change = self._change("change", path, target)._replace(id=stored.public_id, differences=differences)
         self.steps.append(FileStep(change, None, schedule, patch._replace(rewrites="payload" in texts)))
 
 
@@ -328,17 +339,29 @@ def _similar_option(error: Refused) -> str:
     return f"; did you mean the option {names[0]}?" if names else ""
 
 
-def _change(action: str, path: str, definition: Definition) -> FileChange:
-    return FileChange(action, path, definition.kind, masked(definition.name), None, reads_as(definition.trigger))
-
-
-def _differences(before: Definition, after: Definition) -> Iterator[dict[str, Any]]:
+def _differences(before: Definition, after: Definition, variable_texts: Collection[str]) -> Iterator[dict[str, Any]]:
     """Yield what a change does to each field, as every interface shows it: without credentials."""
     old, new = _facts(before), _facts(after)
     for name in dict.fromkeys([*old, *new]):
         (raw, view), (new_raw, new_view) = old.get(name, _NONE), new.get(name, _NONE)
         if raw != new_raw:
-            yield {"field": name, "before": view, "after": f"{view} (changed)" if view == new_view else new_view}
+            view, new_view = _without_variables(view, new_view, variable_texts)
+            new_view = f"{compact(view)} (changed)" if view == new_view else new_view
+            yield {"field": name, "before": view, "after": new_view}
+
+
+def _without_variables(before: Any, after: Any, variable_texts: Collection[str]) -> tuple[Any, Any]:
+    """Return a field without texts that were filled in from the environment, nor those that they may replace."""
+
+    def hide(_: str, text: str) -> str:
+        has_variable = text in variable_texts or any(
+            len(each) >= MIN_SECRET_LENGTH and each in text for each in variable_texts
+        )
+        return MASK if has_variable else text
+
+    view = map_texts(after, hide)
+    texts = {text for _, text in texts_in(before if view == after else view)}
+    return map_texts(before, lambda name, text: hide(name, text) if text in texts else MASK), view
 
 
 def _facts(definition: Definition) -> dict[str, tuple[str | None, Any]]:
