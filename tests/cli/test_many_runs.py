@@ -10,6 +10,7 @@ import pytest
 
 from duetime.api import Duetime
 from duetime.kinds.jobs.registry import Registry
+from duetime.service.operations import history
 from duetime.settings import Settings
 from duetime.testing import Simulation
 from tests.support.cli import Cli
@@ -67,6 +68,39 @@ def test_all_that_match_are_retried_after_a_list(cli: Cli, tmp_path: Path, tasks
         assert [duetime.wait_for_run(run, 30).status for run in runs] == ["completed"] * 2
     shown = cli("runs", "show", str(runs[0]), "--json").document
     assert shown["can_retry"] is False, "it has completed"
+
+
+def test_a_change_says_that_older_runs_are_not_searched(
+    cli: Cli, tmp_path: Path, tasks: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "SEARCHED", 2)
+    runs, note = failed(tmp_path, tasks, 5), "Only the newest"
+    chosen = "runs", "resolve", "--error", "REFUSED"
+    planned = cli(*chosen, "--dry-run")
+    assert "2 runs would be resolved." in planned.out and note in planned.err
+    with opened(tmp_path, tasks) as duetime:
+        assert note in duetime.change_runs("resolve", error="refused", dry_run=True)[0].notes[0]
+    resolved = cli(*chosen, "--yes", "--json").document
+    assert resolved["resolved"] == runs[-2:] and note in resolved["notes"][0]
+    retried = cli("runs", "retry", "--error", "REFUSED", "--from", "yesterday", "--yes", "--json").document
+    assert retried["retried"] == runs[:3] and "notes" not in retried, "all of that time is searched"
+    assert note in cli(*chosen, "--yes").err, "also if nothing was changed"
+
+
+def test_a_number_that_is_only_a_lower_bound_says_so(
+    cli: Cli, tmp_path: Path, tasks: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "COUNTED", 3)
+    (tmp_path / "up").touch()
+    failed(tmp_path, tasks, 5)
+    assert "1 of 5; --limit shows more. Of all statuses: 3+ completed" in cli("runs", "--limit", "1").out
+    listed = cli("runs", "--json").document
+    assert (listed["counts"], listed["counts_at_least"]) == ({"completed": 3}, ["completed"])
+    with opened(tmp_path, tasks) as duetime:
+        assert duetime.history().counts_at_least == ["completed"]
+        assert duetime.history(status="failed").notes[-1].endswith("Those with other statuses: 3+ completed.")
+    monkeypatch.setattr(history, "COUNTED", 1_000)
+    assert "Of all statuses: 5 completed" in cli("runs", "--limit", "1").out
 
 
 def test_runs_are_stopped_and_resolved_by_number_or_filter(cli: Cli, tmp_path: Path, tasks: Registry) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from urllib.parse import urlencode
 
@@ -13,6 +14,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import RunId
 from duetime.engine.outcome import Completed, Failed, Outcome
 from duetime.engine.store import RunQuery, ScheduleQuery
+from duetime.service.operations import history
 from duetime.stores.base import BaseStore
 from tests.support.browsing import Browser, field, signed_in_as, words
 from tests.support.drafts import every
@@ -159,6 +161,21 @@ def test_all_that_match_are_resolved_after_a_list(served: Site) -> None:
     key = done.headers["location"].partition("undo=")[2]
     assert "Undone." in browser.follow(browser.send("/undo", {"undo": key, "to": "/runs"}))
     assert len(store.runs(RunQuery(owner="tidy", status="dead")).items) == 4
+
+
+def test_a_confirmation_says_that_older_runs_are_not_searched(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(served, "searcher")
+    browser = signed_in_as(served, "searcher")
+    form = [("all", "resolve"), ("back", "status=failed&error=shop")]
+    assert "Only the newest" not in words(browser.send("/runs", form))
+    monkeypatch.setattr(history, "SEARCHED", 3)
+    asked = browser.send("/runs", form)
+    assert "Resolve 1 run?" in words(asked) and "Only the newest" in words(asked)
+    headers = {**served.bearer("searcher"), "Content-Type": "application/json"}
+    request = json.dumps({"action": "resolve", "error": "shop", "dry_run": True}).encode()
+    assert "Only the newest" in served.ask("POST", "/api/v1/runs/change", headers, request).json["notes"][0]
+    monkeypatch.setattr(history, "COUNTED", 3)
+    assert "completed" in browser.get("/api/v1/runs").json["counts_at_least"]
 
 
 def test_a_confirmation_of_another_number_is_asked_anew(served: Site) -> None:

@@ -150,6 +150,25 @@ def test_only_the_newest_runs_are_searched_and_that_is_said(office: Office, monk
     assert office.counts(error="refused") == {"failed": "3"}
 
 
+def test_a_change_says_that_only_the_newest_runs_are_searched(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operation, "SEARCHED", 3)
+    id = office.job("sync")
+    office.advance(5 * HOUR)
+    ids = [run.id for run in office.runs()]
+    for given, number in (
+        ({"error": "refused"}, 3),
+        ({"error": "refused", "schedule": id}, 5),
+        ({"status": "failed"}, 5),
+        ({"ids": ids, "error": "refused"}, 5),
+    ):
+        request = ChangeRuns(action="resolve", dry_run=True, **given)
+        answer = change_runs(office.call, request)
+        assert len(answer.value.done) == number, given
+        assert any("Only the newest" in note for note in answer.notes) == (number == 3), given
+    answer = change_runs(office.call, ChangeRuns(action="resolve", error="refused"))
+    assert len(answer.value.done) == 3 and any("Only the newest" in note for note in answer.notes)
+
+
 @pytest.mark.parametrize("status", [None, "failed", "skipped"])
 def test_a_rare_status_is_counted_among_very_many_runs(
     office: Office, monkeypatch: pytest.MonkeyPatch, status: str | None
@@ -160,8 +179,18 @@ def test_a_rare_status_is_counted_among_very_many_runs(
     office.advance(4 * HOUR)
     office.job("sync", max_runs=5)
     office.advance(5 * HOUR)
-    counts = history_with_facts(office.call, History(status=status))[1]["counts"]
+    answer, facts = history_with_facts(office.call, History(status=status))
+    counts = facts["counts"]
     assert counts["failed"] == 5 and counts["completed"] in (2, 3) and len(counts) == 2
+    assert facts["counts_at_least"] == ["completed"], "there may be more"
+    if status == "skipped":
+        assert f"{counts['completed']}+ completed, 5 failed" in answer.notes[-1]
+    monkeypatch.setattr(operation, "COUNTED_TO", 4)
+    facts = history_with_facts(office.call, History(status=status))[1]
+    assert facts["counts"]["failed"] == 4 and sorted(facts["counts_at_least"]) == ["completed", "failed"]
+    monkeypatch.setattr(operation, "COUNTED", 1_000)
+    facts = history_with_facts(office.call, History(status=status))[1]
+    assert facts["counts"] == {"completed": 9, "failed": 5} and "counts_at_least" not in facts
 
 
 def test_the_newest_runs_are_those_of_the_owner(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,11 +215,11 @@ def _change_dead(call: Call, request: ChangeDeadLetters) -> list[Run]:
 
 
 def _dealt(call: Call, answer: Answer[Dealt]) -> list[Run]:
-    (done, _), warnings, _ = answer
+    (done, _), warnings, notes = answer
     parts = (tuple(done[start : start + _PART]) for start in range(0, len(done), _PART))
     queries = (RunQuery(ids=ids, limit=_PART, count_to=0) for ids in parts)
     pages = (page for query in queries for page in pages_of(call.scheduler.runs, call.caller, query))
-    return [run for page in pages for run in runs_of(call, page.items, **warning_facts(warnings))]
+    return [run for page in pages for run in runs_of(call, page.items, notes=list(notes), **warning_facts(warnings))]
 
 
 class _Group(Blocking):

@@ -119,6 +119,8 @@ class RunList(list[Run]):
     counts: dict[str, int]
     """The number of runs by status, whatever `status` selects. Of very many, 1,000 are counted, and up to 20,000
     that failed, did not run or have not ended."""
+    counts_at_least: list[str]
+    """Statuses whose number in `counts` is a lower bound; those of all others are exact."""
     since: datetime | None
     """The time that `since` was understood as."""
     until: datetime | None
@@ -131,6 +133,7 @@ class RunList(list[Run]):
         window = {name: datetime.fromisoformat(text) for name, text in facts.get("window", {}).items()}
         first, last = (window[each].astimezone(ZoneInfo(zone)) if each in window else None for each in ("from", "to"))
         self.counts, self.notes, self.since, self.until = facts["counts"], list(notes), first, last
+        self.counts_at_least = facts.get("counts_at_least", [])
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)

@@ -91,7 +91,14 @@ class ListFilter:
         result = request.outcome(done, len(dealt.done), len(dealt.refused), dealt.reasons())
         return request.redirect(self.path, **self.back, **result, **undo)
 
-    def confirm(self, request: PageRequest, form: Form, action: str, planned: Sequence[PlannedRetry]) -> Response:
+    def confirm(
+        self,
+        request: PageRequest,
+        form: Form,
+        action: str,
+        planned: Sequence[PlannedRetry],
+        notes: Sequence[str] = (),
+    ) -> Response:
         """Ask whether to change these runs of the list, with a list by schedule."""
         names = ("one", "all", "action", "matching", "group", "run")
         return request.render(
@@ -99,6 +106,7 @@ class ListFilter:
             action=action,
             list=self.path,
             planned=planned,
+            notes=notes,
             rows=run_views(request.reader, [each.newest for each in planned[:NAMED]], brief=True),
             chosen=[(name, value) for name in names for value in form.all(name)],
             back=form.get("back"),

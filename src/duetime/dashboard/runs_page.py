@@ -12,7 +12,7 @@ from duetime.dashboard.request import Form, PageRequest
 from duetime.dashboard.run_page import actions_of
 from duetime.engine.errors import DuetimeError
 from duetime.service.errors import STORE_ERRORS
-from duetime.service.operations.change_runs import CHANGEABLE, ChangeRuns, RunAction, change_runs, plan_runs
+from duetime.service.operations.change_runs import CHANGEABLE, ChangeRuns, RunAction, change_runs, notes_of, plan_runs
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import (
     History,
@@ -122,5 +122,5 @@ def change_matching(request: PageRequest, form: Form) -> Response:
         return request.redirect("/runs", **back, did="none")
     is_asked = matching or (number > 1 and action != "resolve")
     if is_asked and form.get("sure") != str(number):  # by now, others may match
-        return chosen.confirm(request, form, action, planned)
+        return chosen.confirm(request, form, action, planned, notes_of(request.reader, change))
     return chosen.redirect(request, action, change_runs(request.reader, change).value)

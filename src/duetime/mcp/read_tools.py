@@ -67,6 +67,7 @@ def _upcoming_row(call: Call, row: dict[str, Any]) -> dict[str, Any]:
         "runs": ROWS,
         "window": OBJECT,
         "counts": OBJECT,
+        "counts_at_least": TEXTS,
         "total": COUNT,
         "at_least": {**FLAG, "description": "There are more than total."},
         "next_cursor": TEXT,

@@ -58,6 +58,9 @@ class RunsShape(PageShape):
         description="The number of runs in it by status, whatever `status` selects. Of very many, 1,000 are counted, "
         "and up to 20,000 that failed, did not run or have not ended.",
     )
+    counts_at_least: list[str] = Field(
+        default=[], description="Statuses whose number in `counts` is a lower bound; those of all others are exact."
+    )
 
 
 class RefusedRun(ClosedModel):
@@ -71,6 +74,7 @@ class DealtShape(ClosedModel):
     refused: list[RefusedRun] = Field(description="Those that were refused, each with the reason.")
     warnings: list[str] = Field(description="Reasons why what was retried might not begin.")
     warning_codes: list[str] = Field(description="The codes of the warnings, in the same order.")
+    notes: list[str] = Field(default=[], description="Which runs were not searched and therefore not changed.")
 
 
 class AttentionShape(ClosedModel):

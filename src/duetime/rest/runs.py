@@ -122,7 +122,8 @@ def change_many(call: Caller, body: Annotated[ChangedGiven, Body()]) -> Response
     """Retry, stop or resolve many of the caller's runs: those with these numbers, or all that match. `dry_run` names
     them only."""
     call = call.in_zone(body.timezone)
-    return _dealt(change_runs(call, request_of(ChangeRuns, body, owner=call.caller.owner)))
+    answer = change_runs(call, request_of(ChangeRuns, body, owner=call.caller.owner))
+    return _dealt(answer, **({"notes": list(answer.notes)} if answer.notes else {}))
 
 
 # -- dead letters --------------------------------------------------------------------------------------------------
@@ -144,10 +145,10 @@ def change_dead(call: Caller, verb: Action, body: Annotated[DeadGiven, Body()]) 
     return _dealt(dead_letters.change_dead(call, request))
 
 
-def _dealt(answer: Answer[Dealt]) -> Response:
+def _dealt(answer: Answer[Dealt], **more: Any) -> Response:
     dealt, warnings, _ = answer
     errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in dealt.refused]
-    return JSONResponse({"runs": dealt.done, "refused": errors, **warning_facts(warnings)})
+    return JSONResponse({"runs": dealt.done, "refused": errors, **warning_facts(warnings), **more})
 
 
 @routes.post("/dead/{id}/retry", status_code=202, response_model=answers.Run, responses=problems(404, 409), tags=_DEAD)

@@ -10,7 +10,7 @@ from duetime.cli.runs.runs import OVER, RunChoice, commands, found_run, whole_vi
 from duetime.engine.errors import InvalidInput
 from duetime.service.errors import REFUSED, refuse
 from duetime.service.lookup import name_of
-from duetime.service.operations.change_runs import ChangeRuns, RunAction, change_runs, plan_runs
+from duetime.service.operations.change_runs import ChangeRuns, RunAction, change_runs, notes_of, plan_runs
 from duetime.service.operations.dead_letters import Dealt, PlannedRetry
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.run import Stop
@@ -94,20 +94,24 @@ def _change(action: RunAction, chosen: RunChoice, extent: Extent, *, every_run: 
         ids = [found_run(app, each).id for each in runs or ()] or None
         choice = ChangeRuns(**chosen.fields(), action=action, ids=ids, every_run=every_run, everything=everything)
         planned = plan_runs(app.call, choice) if ids is None or dry_run else []
+        notes = notes_of(app.call, choice)
         if dry_run and not json_:
             print_planned(action, planned)
             print(f"{plural(sum(each.retried for each in planned), 'run')} would be {PARTICIPLES[action]}.")
+            output.warn(notes)
             return
         is_agreed = dry_run or ids is not None or (yes and expected is None)
-        if is_agreed or agreed_to(action, planned, expected, json_):
+        if is_agreed or agreed_to(action, planned, expected, json_, notes):
             answer = change_runs(app.call, replace(choice, dry_run=dry_run))
-            print_changed(app, action, answer, json_, matching=ids is None)
+            print_changed(app, action, answer, json_, matching=ids is None, notes=answer.notes)
 
 
 # Shared with the commands that change many dead letters: the list of runs, the confirmation, and the printed result.
 
 
-def agreed_to(action: str, planned: Sequence[PlannedRetry], expected: int | None, json_: bool) -> bool:
+def agreed_to(
+    action: str, planned: Sequence[PlannedRetry], expected: int | None, json_: bool, notes: Sequence[str] = ()
+) -> bool:
     """Return whether as many runs as expected are changed or, if no number is expected, whether a person agrees."""
     number = sum(each.retried for each in planned)
     would_be = f"{plural(number, 'run')} would be {PARTICIPLES[action]}"
@@ -118,6 +122,7 @@ def agreed_to(action: str, planned: Sequence[PlannedRetry], expected: int | None
     if json_ or not is_interactive():
         raise InvalidInput(f"{would_be}; pass --expected {number}, or --yes")
     print_planned(action, planned)
+    output.warn(notes)
     return agreed(f"{action.capitalize()} {plural(number, 'run')}?")
 
 
@@ -132,7 +137,14 @@ def print_planned(action: str, planned: Sequence[PlannedRetry]) -> None:
 
 
 def print_changed(
-    app: Application, action: str, answer: Answer[Dealt], json_: bool, *, key: str | None = None, matching: bool = False
+    app: Application,
+    action: str,
+    answer: Answer[Dealt],
+    json_: bool,
+    *,
+    key: str | None = None,
+    matching: bool = False,
+    notes: Sequence[str] = (),
 ) -> None:
     """Print what was done. `key` is its name in a document. Of all runs that are `matching`, those of schedules that
     were deleted or cancelled are not refused, but left out with a warning."""
@@ -145,10 +157,12 @@ def print_changed(
         warnings = [*warnings, ScheduleWarning("left_out", text)]
     if json_:
         errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in refused]
-        output.print_json({key: done, "refused": errors, **warning_facts(warnings)})
+        more = {"notes": list(notes)} if notes else {}
+        output.print_json({key: done, "refused": errors, **warning_facts(warnings), **more})
     else:
         print(f"{participle.capitalize()} {plural(len(done), 'run')}." if done else f"Nothing was {participle}.")
         output.warn([f"not {participle}: {reason}" for reason in dealt._replace(refused=refused).reasons()])
         print_warnings(app, warnings)
+        output.warn(notes)
     if refused:
         raise Exit(REFUSED)

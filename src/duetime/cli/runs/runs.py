@@ -27,7 +27,7 @@ from duetime.service.operations.logs import ReadLog, read_log
 from duetime.service.operations.run import RunAgain, run_again
 from duetime.service.operations.waiting import wait_for_end, waited_for
 from duetime.service.state_details import shown_status
-from duetime.service.text import value_of
+from duetime.service.text import Count, value_of
 from duetime.service.vocabulary import LIVE, Run, Schedule, ScheduleState, clock_local
 from duetime.terminal import output
 from duetime.terminal.completion import IDS, RUNS
@@ -202,9 +202,10 @@ def list_(
             headings = ["RUN", "STATUS", "DUE", "KIND", "NAME", "OUTCOME"]
             output.table(headings, rows, whole=3, spare={"KIND": 20})
             if len(page.items) < page.total:
-                by_status = ", ".join(f"{number:,} {state}" for state, number in facts.get("counts", {}).items())
-                counts = f" Of all statuses: {by_status}" if by_status else ""
-                output.say(f"{len(page.items)} of {counted(page)}; --limit shows more.{counts}")
+                counts, bounds = facts.get("counts", {}), facts.get("counts_at_least", ())
+                by_status = ", ".join(f"{Count(counts[each], each not in bounds)} {each}" for each in counts)
+                of_all = f" Of all statuses: {by_status}" if by_status else ""
+                output.say(f"{len(page.items)} of {counted(page)}; --limit shows more.{of_all}")
             for note in notes:
                 output.say(note)
 

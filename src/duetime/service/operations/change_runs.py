@@ -14,7 +14,7 @@ from duetime.engine.value_class import dataclass
 from duetime.service.errors import refuse, refuse_many
 from duetime.service.operations.dead_letters import MAX_NAMED, Dealt, PlannedRetry, chosen_runs, deal, plan_change
 from duetime.service.operations.declaration import Answer, Field, check_choice, check_type
-from duetime.service.operations.history import History, chosen_statuses, query_of
+from duetime.service.operations.history import History, chosen_statuses, query_of, search_notes
 from duetime.service.services import Call
 
 RunAction = Literal["retry", "stop", "resolve"]
@@ -52,9 +52,15 @@ def plan_runs(call: Call, request: ChangeRuns) -> list[PlannedRetry]:
     return plan_change(call, _fitting(call, request), request.action, every_run=_is_every_run(request))
 
 
+def notes_of(call: Call, request: ChangeRuns) -> list[str]:
+    """Return which runs a change cannot concern, because they are not searched."""
+    return [] if request.ids is not None else search_notes(query_of(call, request))
+
+
 def change_runs(call: Call, request: ChangeRuns) -> Answer[Dealt]:
     """Change the runs, or with `dry_run` name those that would be changed. A retry is that of dead letters: each run
-    keeps its id, and of a recurring schedule only the newest one is retried, unless `every_run` or ids are given."""
+    keeps its id, and of a recurring schedule only the newest one is retried, unless `every_run` or ids are given. Notes
+    say which runs were not searched."""
     scheduler, action = call.scheduler, request.action
     _check_action(call, action)
     if request.ids is None and not request.everything and all(getattr(request, name) is None for name in _FILTERS):
@@ -62,11 +68,14 @@ def change_runs(call: Call, request: ChangeRuns) -> Answer[Dealt]:
     changes = {"retry": scheduler.retry_all, "stop": scheduler.cancel_runs, "resolve": scheduler.dismiss_all}
     newest_only = action == "retry" and not _is_every_run(request)
     planned = plan_runs(call, request) if newest_only or request.dry_run else []
+    notes = notes_of(call, request)
     if not request.dry_run:
-        return deal(call, _chosen(call, request), changes[action], action, planned if newest_only else ())
+        answer = deal(call, _chosen(call, request), changes[action], action, planned if newest_only else ())
+        return answer._replace(notes=notes)
     left_out = {each.newest.schedule for each in planned if not each.retried}
     fitting = (([run for run in runs if run.schedule not in left_out], part) for runs, part in _fitting(call, request))
-    return deal(call, fitting, lambda caller, runs: ordered(runs), "", planned if newest_only else ())
+    answer = deal(call, fitting, lambda caller, runs: ordered(runs), "", planned if newest_only else ())
+    return answer._replace(notes=notes)
 
 
 def _check_action(call: Call, action: str) -> None:

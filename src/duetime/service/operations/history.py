@@ -137,34 +137,45 @@ def history(call: Call, request: History) -> Answer[Page[Run]]:
 
 def history_with_facts(call: Call, request: History) -> tuple[Answer[Page[Run]], View]:
     """Do the same; with the first page, return the window as it was understood, and the number of its runs by status,
-    whatever statuses were chosen. Of very many, `COUNTED` are counted, and many more that went wrong or are live."""
+    whatever statuses were chosen. Of very many, `COUNTED` are counted, and many more that went wrong or are live;
+    `counts_at_least` names the statuses of which there may be more."""
     query = query_of(call, request)
     if request.cursor is not None:
         return _read(call, request, query), {}
     counts = _count_by_status(call, query)
-    is_whole, here = sum(counts.values()) < COUNTED, chosen_statuses(request) or counts
-    if is_whole and not any(counts.get(status) for status in here):  # a search need not look once more
+    is_whole, here = all(count.exact for count in counts.values()), chosen_statuses(request) or counts
+    if is_whole and counts.keys().isdisjoint(here):  # a search need not look once more
         query = replace(query, ids=())
     if not is_whole:  # the first of very many may all have completed
         every = replace(query, status=None, statuses=(), cursor=None, count_to=COUNTED_TO)
         for part in (replace(every, statuses=tuple(UNWELL)), replace(every, status="live")):
             numbers = call.scheduler.run_counts(call.caller, part)
-            counts |= {status: max(number, counts.get(status, 0)) for status, number in numbers.items()}
+            is_exact = sum(numbers.values()) < COUNTED_TO
+            for status, number in numbers.items():
+                counts[status] = Count(max(number, counts.get(status, Count(0)).number), is_exact)
     answer = _read(call, request, query, counts)
     window = {"from": moment_view(query.due_from, call.zone), "to": moment_view(query.due_to, call.zone)}
     window = {name: value for name, value in window.items() if value is not None}
-    return answer, {**({"window": window} if window else {}), "counts": counts}
+    facts: View = {**({"window": window} if window else {}), "counts": {name: counts[name].number for name in counts}}
+    bounds = [status for status, count in counts.items() if not count.exact]
+    return answer, {**facts, **({"counts_at_least": bounds} if bounds else {})}
 
 
-def _read(call: Call, request: History, query: RunQuery, counts: Mapping[str, int] | None = None) -> Answer[Page[Run]]:
+def _read(
+    call: Call, request: History, query: RunQuery, counts: Mapping[str, Count] | None = None
+) -> Answer[Page[Run]]:
     page = call.scheduler.runs(call.caller, query)
     notes = [*(call.services.failure_notes(request.kind) if request.schedule is None else ())]
-    if query.above:
-        notes.append(_PARTLY_SEARCHED)
+    notes += search_notes(query)
     if not page.items and request.cursor is None and (counts is not None or request.count_to != 0):
         others = _count_by_status(call, query) if counts is None else counts
         notes.append(_nothing_found(others, query, call.zone))
     return Answer(page, (), notes)
+
+
+def search_notes(query: RunQuery) -> list[str]:
+    """Return what a search leaves out."""
+    return [_PARTLY_SEARCHED] if query.above else []
 
 
 _PARTLY_SEARCHED: Final = (
@@ -251,9 +262,11 @@ def sum_counts(counts: Iterable[Count]) -> Count:
     return Count(min(number, COUNTED_TO), number <= COUNTED_TO and all(each.exact for each in rows))
 
 
-def _count_by_status(call: Call, query: RunQuery) -> dict[str, int]:
+def _count_by_status(call: Call, query: RunQuery) -> dict[str, Count]:
     every_status = replace(query, status=None, statuses=(), cursor=None, count_to=COUNTED)
-    return call.scheduler.run_counts(call.caller, every_status)
+    numbers = call.scheduler.run_counts(call.caller, every_status)
+    is_whole = sum(numbers.values()) < COUNTED
+    return {status: Count(number, is_whole) for status, number in numbers.items()}
 
 
 _WIDE: Final[dict[str, tuple[str, ...]]] = {
@@ -270,11 +283,11 @@ def chosen_statuses(request: History) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for status in statuses for each in _WIDE.get(status, (status,))))
 
 
-def _nothing_found(counts: Mapping[str, int], query: RunQuery, zone: str) -> str:
+def _nothing_found(counts: Mapping[str, Count], query: RunQuery, zone: str) -> str:
     """Return what an empty history has instead, so that nobody takes a wrong filter for good news."""
     bounds = [("from", query.due_from), ("until", query.due_to)]
     window = "".join(f" {word} {clock_local(each, zone)}" for word, each in bounds if each is not None)
-    others = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+    others = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     return f"No run matches{window}. " + (f"Those with other statuses: {others}." if others else "Nothing ran.")
 
 
