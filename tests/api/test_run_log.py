@@ -64,6 +64,14 @@ def test_prints_and_records_of_a_thread_are_in_order(closed: Duetime, capsys: py
     assert "tea\n" in capsys.readouterr().out, "it is still printed"
 
 
+def test_filters_of_loggers_apply_and_what_handlers_print_is_not_in_the_log_twice(
+    closed: Duetime, capsys: pytest.CaptureFixture[str]
+) -> None:
+    duetime = closed.start()
+    assert log_of(duetime, "pay").text == "WARNING shop.cards: paid with ****\ndone\n"
+    assert capsys.readouterr().out.count("printed: paid with ****") == 1
+
+
 def test_what_a_condition_writes_is_in_the_log(closed: Duetime) -> None:
     duetime = closed.start()
     assert log_of(duetime, "say_nothing", only_if="say('tea')").text == "tea\nWARNING shop: about tea\n"
@@ -247,14 +255,14 @@ def test_an_agent_is_shown_the_end_between_marks(closed: Duetime) -> None:
 
 
 def test_streams_and_records_are_as_before_when_the_worker_has_stopped(tmp_path: Path) -> None:
-    before = sys.stdout, sys.stderr, logging.getLogRecordFactory()
+    before = sys.stdout, sys.stderr, logging.getLogRecordFactory(), logging.Logger.callHandlers
     settings = Settings(db=str(tmp_path / "duetime.db"), timezone="UTC", threads=1)
     with (
         Duetime(settings=settings, registry=writing.registry),
         Duetime(settings=Settings(db=str(tmp_path / "other.db"), timezone="UTC", threads=1), registry=writing.registry),
     ):
         assert sys.stdout is not before[0]
-    assert (sys.stdout, sys.stderr, logging.getLogRecordFactory()) == before
+    assert (sys.stdout, sys.stderr, logging.getLogRecordFactory(), logging.Logger.callHandlers) == before
 
 
 @pytest.mark.parametrize("calls_ours", [True, False])
@@ -275,6 +283,25 @@ def test_records_are_captured_once_when_a_worker_starts_again_below_a_factory_of
         assert logging.getLogRecordFactory() is others
     finally:
         logging.setLogRecordFactory(before)
+
+
+def test_records_are_captured_once_below_a_function_that_others_put_over_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some packages that report errors replace `Logger.callHandlers` with a function that calls the one before."""
+    settings = Settings(db=str(tmp_path / "duetime.db"), timezone="UTC", threads=1)
+    monkeypatch.setattr(logging.Logger, "callHandlers", logging.Logger.callHandlers)
+    with Duetime(settings=settings, registry=writing.registry) as duetime:
+        ours = logging.Logger.callHandlers
+
+        def theirs(logger: logging.Logger, record: logging.LogRecord) -> None:
+            ours(logger, record)
+
+        monkeypatch.setattr(logging.Logger, "callHandlers", theirs)
+        assert log_of(duetime, "say", "tea").text == "tea\nWARNING shop: about tea\n"
+    assert logging.Logger.callHandlers is theirs
+    with Duetime(settings=settings, registry=writing.registry) as duetime:
+        assert log_of(duetime, "say", "tea").text == "tea\nWARNING shop: about tea\n"
 
 
 def test_logs_can_be_switched_off(tmp_path: Path) -> None:

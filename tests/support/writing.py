@@ -29,6 +29,32 @@ def say(text: str = "hello") -> str:
     return "said"
 
 
+class CardFilter(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg = str(record.msg).replace("4111111111111111", "****")
+        return "heartbeat" not in record.msg
+
+
+class PrintingHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        print("printed:", record.getMessage())
+
+
+@registry.task
+def pay() -> None:
+    """Log with a filter that masks and drops, and a handler that prints, as a module of a shop sets them up."""
+    shop, mask, handler = logging.getLogger("shop.cards"), CardFilter(), PrintingHandler()
+    shop.addFilter(mask)
+    shop.addHandler(handler)
+    try:
+        shop.warning("paid with 4111111111111111")
+        shop.warning("heartbeat")
+        print("done")
+    finally:
+        shop.removeFilter(mask)
+        shop.removeHandler(handler)
+
+
 @registry.task
 def say_nothing() -> None: ...
 

@@ -24,7 +24,6 @@ OURS: Final = "duetime"
 """The root of the loggers that are not the task's: their records are for operators."""
 LOG_ONLY: Final = "\x1e"
 """The first character of lines of a process that are in the log of the run and not shown to the operator."""
-_EMIT: Final = logging.StreamHandler.emit.__code__
 
 
 def write_log(text: str) -> None:
@@ -50,7 +49,7 @@ class CapturedStream:
         self.stream = stream
 
     def write(self, text: Any) -> Any:
-        if CURRENT.get() is not None and sys._getframe(1).f_code is not _EMIT:  # records are captured as such
+        if CURRENT.get() is not None:
             write_log(text if isinstance(text, str) else bytes(text).decode("utf-8", "replace"))
         return self.stream.write(text)
 
@@ -80,13 +79,13 @@ def line_of(record: logging.LogRecord) -> str:
 
 
 class Capture:
-    """Replaces the standard streams and the factory of log records of this process while a worker runs in it."""
+    """Replaces the standard streams of this process, and what passes records to handlers, while a worker runs in it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
-        self._factory: Any = None
-        self._factory_before: Any = None
+        self._call: Any = None
+        self._call_before: Any = None
 
     def begin(self) -> None:
         with self._lock:
@@ -95,10 +94,10 @@ class Capture:
                 stream = getattr(sys, name)
                 if stream is not None and not isinstance(stream, CapturedStream):
                     setattr(sys, name, CapturedStream(stream))
-            if logging.getLogRecordFactory() != self._factory:
-                self._factory_before = logging.getLogRecordFactory()
-                self._factory = self._factory_over(self._factory_before)
-                logging.setLogRecordFactory(self._factory)
+            if logging.Logger.callHandlers != self._call:
+                self._call_before = logging.Logger.callHandlers
+                self._call = self._call_over(self._call_before)
+                logging.Logger.callHandlers = self._call  # type: ignore[method-assign]
 
     def end(self) -> None:
         """Restore what nobody else has replaced since."""
@@ -110,21 +109,28 @@ class Capture:
                 stream = getattr(sys, name)
                 if isinstance(stream, CapturedStream):
                     setattr(sys, name, stream.stream)
-            if logging.getLogRecordFactory() == self._factory:
-                logging.setLogRecordFactory(self._factory_before)
+            if logging.Logger.callHandlers == self._call:
+                logging.Logger.callHandlers = self._call_before  # type: ignore[method-assign]
+            self._call = None
 
-    def _factory_over(self, before: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
-        """Return a factory that calls another one. Of several in a chain, because somebody else put a factory over an
-        earlier one, only the last one writes."""
+    def _call_over(self, before: Callable[..., None]) -> Callable[..., None]:
+        """Return a function that writes a record, to which the filters of its logger were applied, to the log and then
+        has the handlers called. What they print is not the task's. Of several in a chain, because somebody else put one
+        over an earlier one, only the last one writes."""
 
-        def make_record(*args: Any, **kwargs: Any) -> logging.LogRecord:
-            record = before(*args, **kwargs)
-            is_last = self._factory is make_record
-            if is_last and CURRENT.get() is not None and record.name and record.name.partition(".")[0] != OURS:
+        def call_handlers(logger: logging.Logger, record: logging.LogRecord) -> None:
+            if self._call is not call_handlers or CURRENT.get() is None:
+                before(logger, record)
+                return
+            if record.name and record.name.partition(".")[0] != OURS:
                 write_log(line_of(record))
-            return record
+            token = CURRENT.set(None)
+            try:
+                before(logger, record)
+            finally:
+                CURRENT.reset(token)
 
-        return make_record
+        return call_handlers
 
 
 capture: Final = Capture()
