@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
+from duetime.dashboard import finder
 from duetime.dashboard.finder import is_similar
 from duetime.engine.store import RunQuery
 from duetime.kinds.jobs.registry import Task
@@ -49,6 +50,22 @@ def test_schedules_are_found_by_name_short_id_and_misspelled(served: Site) -> No
     assert labels(signed_in_as(served, "nobody"), sync.definition.short_id) == [], "others find nothing of it"
 
 
+def test_an_exact_name_is_first_however_many_begin_with_it(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = signed_in_as(served, "namer")
+    made(served, "Report 1", owner="namer")
+    for number in range(9):
+        made(served, f"Report 1{number}", owner="namer")
+    for read in (finder.READ, finder.MOST):
+        monkeypatch.setattr(finder, "READ", read)
+        names = labels(browser, "report 1")
+        assert names[0] == "Report 1" and len(names) == finder.MOST, "also if so many newer ones are read"
+
+
+def test_a_short_id_may_be_in_capitals(served: Site) -> None:
+    definition = made(served, "Backup", owner="shouter").definition
+    assert labels(signed_in_as(served, "shouter"), definition.short_id.upper()) == ["Backup"]
+
+
 def test_tags_are_found_after_schedules(served: Site) -> None:
     browser = signed_in_as(served, "tagger")
     made(served, "Nightly backup", owner="tagger", policy={"tagged": ["nightly", "team-ops"]})
@@ -81,6 +98,11 @@ def test_runs_are_found_by_number_and_messages_come_last(tmp_path: Path) -> None
         for text in ("1", "#1", "run 1"):
             first = found(browser, text)[0]
             assert (first["label"], first["address"]) == ("Run 1", "/runs/1") and "Sync accounts" in first["detail"]
+        made(there, "Photos of 1", owner="seeker")
+        for text in ("1", "#1"):
+            number = labels(browser, text).index("Run 1")
+            assert labels(browser, text)[:number] == ["Photos of 1"] * (text == "1"), "schedules come before runs"
+            assert "Sync accounts" in labels(browser, text)[number:], "its number is 1"
         assert labels(browser, "987654") == []
         assert "Run 1" not in labels(signed_in_as(there, "nobody"), "1")
 

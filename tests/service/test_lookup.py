@@ -105,9 +105,12 @@ def test_a_short_id_never_hides_a_name(stage: Stage) -> None:
     short = f"j{first.definition.id}"
     assert find(stage, f"p{first.definition.id}") == "not_found", "the letter is that of the kind"
     assert find(stage, short, caller=BOB) == "not_found"
+    assert find(stage, short.upper()) == first.definition.public_id, "whatever its case"
     second = make(stage, "job", short)
     assert find(stage, short) == "ambiguous"
     assert find(stage, second.definition.public_id) == second.definition.public_id
+    third = make(stage, "job", f"J{second.definition.id}")
+    assert find(stage, f"J{second.definition.id}") == third.definition.public_id, "a name comes first"
 
 
 def test_several_matches_are_answered_with_the_candidates(stage: Stage) -> None:

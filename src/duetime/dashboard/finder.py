@@ -1,5 +1,5 @@
-"""What the command palette finds: schedules by name, id and short id, runs by number, tags, and messages about runs
-last."""
+"""What the command palette finds: schedules by name, id and short id, runs by number, schedules by number, tags, and
+messages about runs last."""
 
 from __future__ import annotations
 
@@ -43,22 +43,27 @@ def find(request: PageRequest) -> Response:
 def _results(request: PageRequest, text: str) -> list[View]:
     living, all_ = _named(request, text, "living"), _named(request, text)
     start = text.lower()
-    named = [
-        sorted(group, key=lambda each: not each.definition.name.lower().startswith(start)) for group in (living, all_)
-    ]
-    schedules = [*_by_id(request, text), *named[0], *(each for each in named[1] if not is_report(each.definition))]
+    named = [sorted(group, key=lambda each: _distance(each.definition.name.lower(), start)) for group in (living, all_)]
+    by_id, runs = _by_id(request, text), _runs(request, text)
+    schedules = [*named[0], *(each for each in named[1] if not is_report(each.definition))]
+    schedules = schedules if runs else [*by_id, *schedules]  # a number is rarely that of a schedule
     exact = list({each.definition.public_id: each for each in schedules}.values())[:MOST]
-    words, known = _WORDS.findall(text.lower()), {each.definition.id for each in exact}
+    numbered = [each for each in by_id if each not in exact]
+    words, known = _WORDS.findall(text.lower()), {each.definition.id for each in (*exact, *numbered)}
     newest = _newest(request)
     others = (each for each in newest if each.definition.id not in known and not is_report(each.definition))
     similar = list(islice((each for each in others if is_similar(words, each.definition.name)), MOST - len(exact)))
     late = [each for each in all_ if is_report(each.definition)][:MOST]
-    ranked = [
-        (each, rank) for rank, group in (("exact", exact), ("similar", similar), ("late", late)) for each in group
-    ]
+    groups = (("exact", exact), ("exact", numbered), ("similar", similar), ("late", late))
+    ranked = [(each, rank) for rank, group in groups for each in group]
     views = schedule_views(request.reader, [each for each, _ in ranked], brief=True)
     rows = [_schedule(view, each, rank) for view, (each, rank) in zip(views, ranked, strict=True)]
-    return [*_runs(request, text), *rows, *_tags(words, newest)]
+    return [*rows[: len(exact)], *runs, *rows[len(exact) :], *_tags(words, newest)]
+
+
+def _distance(name: str, start: str) -> tuple[bool, bool]:
+    """Return a key that sorts the name itself first, and then those that begin with it."""
+    return name != start, not name.startswith(start)
 
 
 def _named(request: PageRequest, text: str, status: str | None = None) -> list[Schedule]:
@@ -67,10 +72,10 @@ def _named(request: PageRequest, text: str, status: str | None = None) -> list[S
 
 
 def _by_id(request: PageRequest, text: str) -> list[Schedule]:
-    """Return the schedule with this id, short id or number. One with this name is found by its name."""
+    """Return the schedule with this id, short id, number or name."""
     with suppress(DuetimeError):
         schedule = lookup.find(request.call, text)
-        return [] if schedule.definition.name.lower() == text.lower() else [schedule]
+        return [] if is_report(schedule.definition) and schedule.definition.name.lower() == text.lower() else [schedule]
     return []
 
 

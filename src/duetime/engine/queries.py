@@ -177,7 +177,8 @@ class Queries:
                 matching = [short, *matching]  # a name may look like the short id of another schedule
             if matching:
                 return matching
-        return []
+        short = self.by_short_id(caller, text.lower(), deleted=deleted)  # in capitals, if no name is
+        return [] if short is None else [short]
 
     def _by_id(self, caller: Caller, text: str, *, deleted: bool) -> Schedule | None:
         schedule = self.store.find(text)
