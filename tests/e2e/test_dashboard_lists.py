@@ -316,7 +316,10 @@ def test_the_palette_puts_first_what_is_meant(page: Page, served: Served) -> Non
     short = str(re.search(r"\b[a-z]\d+\b", texts[0])[0])  # type: ignore[index]
     expect(search(page, short).first).to_contain_text(CALENDAR)
     expect(search(page, "sycn").first).to_contain_text(CALENDAR)
-    expect(search(page, "7").first).to_contain_text("Run 7")
+    expect(search(page, "run 7").first).to_contain_text("Run 7")
+    expect(search(page, "7").filter(has_text="Run 7"), "after the schedules with 7 in their name").to_have_count(1)
+    texts = page.get_by_role("dialog", name="Command palette").get_by_role("option").all_inner_texts()
+    assert texts[0].startswith("Nightly ") and [each for each in texts if "job" in each][-1].startswith("Nightly ")
     expect(search(page, "timel").first).to_contain_text("Go to Timeline")
     expect(search(page, "wekly").first).to_contain_text("Tag weekly")
     expect(search(page, "go to inbxo").first).to_contain_text("Go to Inbox")

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union
 
 from duetime.engine.errors import InvalidInput
 from duetime.engine.value_class import dataclass
+from duetime.service.text import value_of
 
 TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "string": ("a text", lambda value: isinstance(value, str)),
@@ -43,7 +44,13 @@ class JsonType:
         if self.convert is not None:
             self.convert_value(name, value)
         elif not _fits(self.schema, value):
-            raise InvalidInput(field=name, problem=f"must be {_describe(self.schema)}, not {_describe_value(value)}")
+            misfit = _describe_misfit(self.schema, value)
+            raise InvalidInput(field=name, problem=f"must be {_describe(self.schema)}, not {misfit}")
+
+    def fitted(self, text: str) -> Any:
+        """Return the JSON value of a text that somebody typed, with items of the types that are wanted where they can
+        be read so."""
+        return _fitted(self.schema, value_of(text, read_number=_Number))
 
     def convert_value(self, name: str, value: Any) -> Any:
         if self.convert is None:
@@ -93,6 +100,25 @@ def _fits(schema: Mapping[str, Any], value: Any) -> bool:
     return TYPES[schema["type"]][1](value) and (not inner or all(_fits(inner, each) for each in values))
 
 
+class _Number(str):
+    """A number as it was typed."""
+
+
+def _fitted(schema: Mapping[str, Any], value: Any) -> Any:
+    if isinstance(value, list | dict):
+        inner = schema.get("items") or schema.get("additionalProperties") or {}
+        for part in schema.get("anyOf", ()):
+            if _fits(part, fitted := _fitted(part, value)):
+                return fitted
+        if isinstance(value, list):
+            return [_fitted(inner, each) for each in value]
+        return {name: _fitted(inner, each) for name, each in value.items()}
+    text = value if isinstance(value, str) else json.dumps(value)
+    reading = {"True": True, "False": False}.get(text, value_of(text))
+    readings = (reading if isinstance(value, _Number) else value, reading, str(text))
+    return next((each for each in readings if _fits(schema, each)), readings[0])
+
+
 def _describe(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
         return " or ".join(map(_describe, schema["anyOf"]))
@@ -133,6 +159,17 @@ def _first_problem(error: ValueError) -> str:
     where = ".".join(str(part) for part in first["loc"])
     message: str = first["msg"]
     return f"{where}: {message}" if where else message
+
+
+def _describe_misfit(schema: Mapping[str, Any], value: Any) -> str:
+    """Describe a value and, if only an item of it does not fit, that item."""
+    for part in schema.get("anyOf", [schema]):
+        inner = part.get("items") or part.get("additionalProperties")
+        if inner and TYPES[part["type"]][1](value):
+            items = value.values() if isinstance(value, dict) else value
+            item = next(each for each in items if not _fits(inner, each))
+            return f"{_describe_value(value)} with {_describe_misfit(inner, item)}"
+    return _describe_value(value)
 
 
 def _describe_value(value: Any) -> str:

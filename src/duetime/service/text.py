@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, NEVER, SECOND, Instant
@@ -79,10 +79,10 @@ def whole_number(text: str, digits: int) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None
 
 
-def value_of(text: str) -> Any:
+def value_of(text: str, read_number: Callable[[str], Any] | None = None) -> Any:
     """Return the value if the text is JSON, else the text itself: `5`, `true`, `[1, 2]`, `hello`."""
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=_no_constant, parse_int=read_number, parse_float=read_number)
     except (ValueError, RecursionError):
         return text
 

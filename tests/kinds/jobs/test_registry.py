@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from datetime import date
@@ -153,7 +154,7 @@ def test_operators_see_more() -> None:
         (["t"], {"colour": 1}, "colour", "colour: the task report has no such argument"),
         (["t"], {"style": "loud"}, "style", 'must be one of "plain", "rich"'),
         (["t"], {"style": ["plain"]}, "style", "must be one of"),
-        (["t"], {"tags": ["a", 1]}, "tags", "a list, each item a text or null"),
+        (["t"], {"tags": ["a", 1]}, "tags", "a list, each item a text or null, not a list with the number 1"),
         (["t"], {"ratio": "1"}, "ratio", "must be a number, not a text"),
         (["t"], {"ratio": False}, "ratio", "must be a number, not false"),
     ],
@@ -162,6 +163,54 @@ def test_arguments_that_do_not_fit(args: list[Any], kwargs: dict[str, Any], fiel
     with pytest.raises(InvalidInput, match=problem) as caught:
         Task(report).arguments.check("report", args, kwargs)
     assert caught.value.field == field
+
+
+def pack(
+    names: list[str],
+    counts: dict[str, int],
+    flags: list[bool | None],
+    hot: bool,
+    rows: list[list[float]] | None,
+    facts: dict[str, bool | str],
+    rest: list[Any],
+) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("names", '[1, 2.50, true, null, "x", "5"]', ["1", "2.50", "true", "null", "x", "5"]),
+        ("counts", '{"a": "1", "b": 2}', {"a": 1, "b": 2}),
+        ("flags", '["True", false, null]', [True, False, None]),
+        ("hot", "True", True),
+        ("hot", "false", False),
+        ("rows", '[["1", 2.5]]', [[1, 2.5]]),
+        ("facts", '{"a": true, "b": "true", "c": 5}', {"a": True, "b": "true", "c": "5"}),
+        ("rest", '["1", 2.50, true]', ["1", 2.5, True]),
+    ],
+)
+def test_what_is_typed_has_the_types_of_the_task(name: str, text: str, value: object) -> None:
+    arguments = Task(pack).arguments
+    typed = arguments.typed([], {name: text})[1][name]
+    assert (typed, repr(typed)) == (value, repr(value))
+    arguments.named[name].shape.check(name, typed)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("rest", '["1", True]', "must be a list, each item anything, not a text"),
+        ("names", '[1, ["a"]]', "must be a list, each item a text, not a list with a list"),
+        ("counts", '{"a": 1, "b": "one"}', "must be an object, each value a whole number, not an object with a text"),
+        ("hot", "yes", "must be true or false, not a text"),
+        ("hot", "1", "must be true or false, not the number 1"),
+        ("rows", '["one"]', "must be a list, each item a list, each item a number or null, not a list with a text"),
+    ],
+)
+def test_what_is_typed_and_does_not_fit_is_described(name: str, text: str, problem: str) -> None:
+    arguments = Task(pack).arguments
+    with pytest.raises(InvalidInput, match=f"{re.escape(f'{name}: {problem}')}$"):
+        arguments.named[name].shape.check(name, arguments.typed([], {name: text})[1][name])
 
 
 def test_arguments_that_fit() -> None:

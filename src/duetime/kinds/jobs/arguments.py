@@ -81,7 +81,8 @@ class Arguments:
                 raise InvalidInput(field=argument.name, problem=f"missing; the task {task} needs it")
 
     def typed(self, args: Sequence[str], kwargs: Mapping[str, str]) -> tuple[list[Any], dict[str, Any]]:
-        """Return the values of arguments that a person typed: JSON, or the text itself where only that fits."""
+        """Return the values of arguments that a person typed: JSON, or the text itself where only that fits; items of
+        lists and objects likewise."""
         positional = [_typed(self._at(index), text) for index, text in enumerate(args)]
         return positional, {name: _typed(self._called(name), text) for name, text in kwargs.items()}
 
@@ -184,7 +185,9 @@ def _partly_resolved(parameter: Parameter) -> Parameter:
 
 def _typed(argument: TaskArgument | None, text: str) -> Any:
     value = value_of(text)
-    return value if argument is None or argument.accepts(value) or not argument.accepts(text) else text
+    if argument is None or argument.accepts(value):
+        return value
+    return text if argument.accepts(text) else argument.shape.fitted(text)
 
 
 def _convert(argument: TaskArgument | None, value: Any) -> Any:
