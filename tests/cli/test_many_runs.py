@@ -75,6 +75,7 @@ def test_a_change_says_that_older_runs_are_not_searched(
 ) -> None:
     monkeypatch.setattr(history, "SEARCHED", 2)
     runs, note = failed(tmp_path, tasks, 5), "Only the newest"
+    assert {each["schedule_short_id"] for each in cli("dead", "list", "--json").document["dead"]} >= {"j1", "j5"}
     chosen = "runs", "resolve", "--error", "REFUSED"
     planned = cli(*chosen, "--dry-run")
     assert "2 runs would be resolved." in planned.out and note in planned.err

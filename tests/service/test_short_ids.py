@@ -43,6 +43,9 @@ def test_every_interface_shows_and_takes_it(there: Site, on_site: Cli, kind: str
     printed = json.loads(on_site("show", short, "--json").out)
     assert printed["short_id"] == short
     assert f"({short})" in on_site("show", short).out
+    assert json.loads(on_site("runs", "list", "--json").out)["runs"][0]["schedule_short_id"] == short
+    assert json.loads(on_site("runs", "show", str(run.id), "--json").out)["schedule_short_id"] == short
+    assert f" {short} " in on_site("runs", "list").out
 
     with closing(Duetime(settings=Settings(db=there.room.settings.db, timezone="UTC"))) as duetime:
         schedule = duetime.get(short)

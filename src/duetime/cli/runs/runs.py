@@ -58,6 +58,11 @@ def found_run(app: Application, text: str, *command: str) -> Run:
         raise refuse("not_found", f"there is no run {text[:40]}; list them: {program(app, *command)}") from None
 
 
+def short_id_of(run: Run) -> str:
+    """Return the short id of the schedule of a run, which may be deleted."""
+    return f"{run.kind[0]}{run.schedule}"
+
+
 def over(schedule: Schedule | None) -> str | None:
     """Return the state in which a schedule can never run again, or None."""
     state = ScheduleState.DELETED if schedule is None else schedule.progress.state
@@ -73,6 +78,7 @@ def payload_of(schedule: Schedule | None) -> dict[str, Any]:
 def whole_view(run: Run, schedule: Schedule | None, zone: str) -> dict[str, Any]:
     can_retry = over(schedule) is None and run.status in CHANGEABLE["retry"]
     about = {"kind": run.kind, "owner": run.owner, "name": run.name, "can_retry": can_retry}
+    about["schedule_short_id"] = short_id_of(run)
     if schedule is None:
         return run_document(run, zone) | about | {"schedule": None, "to": None, "payload": None}
     definition = schedule.definition
@@ -84,7 +90,7 @@ def print_run(app: Application, run: Run, json_: bool) -> None:
     schedule, details = schedule_of(app.call, run), run_details(app.call, run)
     if json_:
         view = whole_view(run, schedule, app.call.zone)
-        known = (*view, "schedule_short_id", "schedule_deleted")  # its `schedule` says both
+        known = (*view, "schedule_deleted")  # its `schedule` says so
         output.print_json(view | {name: value for name, value in details.items() if name not in known})
         return
     output.facts([*run_facts(app, run, schedule), *_further_facts(app, run, details)])
@@ -198,9 +204,9 @@ def list_(
             rows = []
             for run in page.items:
                 state, due = output.status_text(shown_status(run)), local_time(run.due, zone)
-                rows.append([run.id, state, due, run.kind, run.name, outcome_text(run)])
-            headings = ["RUN", "STATUS", "DUE", "KIND", "NAME", "OUTCOME"]
-            output.table(headings, rows, whole=3, spare={"KIND": 20})
+                rows.append([run.id, state, due, run.kind, short_id_of(run), run.name, outcome_text(run)])
+            headings = ["RUN", "STATUS", "DUE", "KIND", "ID", "NAME", "OUTCOME"]
+            output.table(headings, rows, whole=3, spare={"ID": 60, "KIND": 20})
             if len(page.items) < page.total:
                 counts, bounds = facts.get("counts", {}), facts.get("counts_at_least", ())
                 by_status = ", ".join(f"{Count(counts[each], each not in bounds)} {each}" for each in counts)
