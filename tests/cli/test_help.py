@@ -173,6 +173,17 @@ def test_short_ids_work_wherever_an_id_does(cli: Cli) -> None:
     assert cli("job", "show", "n2").code == 3
 
 
+def test_a_name_that_looks_like_a_short_id_is_answered_with_ids_that_work(cli: Cli) -> None:
+    for name in ("report", "j1"):
+        assert cli("job", "add", name, "--task", "echo", "--every", "1h").code == 0
+    refused = cli("job", "show", "j1")
+    assert refused.code != 0 and "'j1' could mean several jobs; give the id, such as job_1_" in refused.err
+    assert "; j2: every hour" in refused.err
+    id = re.findall(r"job_1_\d+", refused.err)[0]
+    assert cli("job", "show", id, "--json").document["name"] == "report"
+    assert cli("job", "show", "j2", "--json").document["name"] == "j1"
+
+
 @pytest.mark.process
 def test_what_is_missing_is_asked_for_on_a_terminal_alone(cli: Cli, tmp_path: Path) -> None:
     with on_terminal("job", "add", "--db", "my.db", folder=tmp_path) as terminal:

@@ -533,3 +533,14 @@ def test_a_store_that_is_away_is_told_without_its_words(tmp_path: Path, monkeypa
 
 def runs_of(there: Site, **asked: Any) -> list[Run]:
     return there.room.store.runs(RunQuery(**asked)).items
+
+
+def test_a_tag_that_cannot_be_read_is_explained_above_the_list(served: Site) -> None:
+    browser = signed_in_as(served, "mistyper")
+    made(served, "Report", owner="mistyper")
+    for more in ("&view=all", "&status=paused", "&order=name"):
+        page = browser.get(f"/schedules?tagged=a,b&text=rep{more}")
+        assert page.status == 200 and "a tag has lowercase letters" in words(page), words(page)
+        assert "Correct the filter" in words(page) and "Report" not in words(page)
+        for part in ('role="alert"', 'value="rep"', 'value="a,b"'):
+            assert part in page.body.decode(), "the form stays"

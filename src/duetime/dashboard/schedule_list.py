@@ -16,9 +16,11 @@ from duetime.dashboard.queries import first_steps
 from duetime.dashboard.request import Form, PageRequest
 from duetime.dashboard.timeline.charts import SPARKS, sparks
 from duetime.dashboard.undo import reverse_of
+from duetime.engine.errors import InvalidInput
 from duetime.service.errors import refuse
 from duetime.service.operations.change import ACTIONS, describe_end
 from duetime.service.operations.change_many import MAX_CHANGED, ChangeMany, change_many
+from duetime.service.operations.declaration import Answer
 from duetime.service.operations.overview import busy_schedules, latest_traces
 from duetime.service.operations.schedules import (
     ListSchedules,
@@ -29,7 +31,7 @@ from duetime.service.operations.schedules import (
 )
 from duetime.service.presenters import View, schedule_shape
 from duetime.service.text import COUNTED, Count
-from duetime.service.vocabulary import Schedule, ScheduleState
+from duetime.service.vocabulary import Page, Schedule, ScheduleState
 
 PAGE: Final = 50
 STATUSES: Final = {
@@ -94,23 +96,31 @@ def query_of(chosen: ScheduleFilter, view: str | None = None) -> ListSchedules:
 def schedules_page(request: PageRequest) -> Response:
     chosen = ScheduleFilter(request)
     query = replace(query_of(chosen), order=chosen.order, cursor=chosen.cursor, count_to=0)
-    page, _, notes = list_schedules(request.call, query)
-    busy, is_cut = list[Schedule](), False
-    if not chosen.cursor and chosen.order == "next":
-        busy, is_cut = busy_schedules(request.call, query_of(chosen), BUSY, MOST_BUSY).value
-    items, tabs = [*busy, *page.items], _tabs(request, chosen)
-    counted = [tab["count"] for tab in tabs if tab["current"]]
+    answer, tabs, problem = Answer(Page[Schedule]([], None, 0)), list[View](), ""
+    busy, is_cut, total = list[Schedule](), False, Count(0)
+    try:
+        answer = list_schedules(request.call, query)
+        if not chosen.cursor and chosen.order == "next":
+            busy, is_cut = busy_schedules(request.call, query_of(chosen), BUSY, MOST_BUSY).value
+        tabs = _tabs(request, chosen)
+        counted = [tab["count"] for tab in tabs if tab["current"]]
+        total = counted[0] if counted else _count(request, chosen, chosen.view)
+    except InvalidInput as error:
+        if error.field != "tagged":  # nothing else is typed that can be wrong
+            raise
+        problem = error.message
+    items = [*busy, *answer.value.items]
     return chosen.render(
         request,
         "schedules.html",
-        page.cursor,
+        answer.value.cursor,
         rows=_rows(request, items),
         more_busy=chosen.address(status="running", view=None, order=None) if is_cut else None,
         first_steps=None if items or chosen.narrowed_by else first_steps(request),
         tabs=tabs,
-        total=counted[0] if counted else _count(request, chosen, chosen.view),
-        problem="",
-        notes=notes,
+        total=total,
+        problem=problem,
+        notes=answer.notes,
         statuses=STATUSES,
         columns=_columns(chosen),
     )

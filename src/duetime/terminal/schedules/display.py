@@ -52,8 +52,9 @@ def not_found(app: Application, view: KindView, text: str, error: Refused) -> Du
     """Return the error of a lookup as the command line words it."""
     name = text if len(text) <= 60 else text[:60] + "..."
     if error.code == "ambiguous":
-        several = zip(error.details["short_ids"], error.details["candidates"], strict=True)
-        listed = "; ".join(f"{short}: {clean(each['reads_as'])}" for short, each in several)
+        several = [*zip(error.details["short_ids"], error.details["candidates"], strict=True)]
+        ids = [each["id"] if short == text.strip() else short for short, each in several]  # a name may look like one
+        listed = "; ".join(f"{id}: {clean(each['reads_as'])}" for id, (_, each) in zip(ids, several, strict=True))
         return refuse("ambiguous", f"{name!r} could mean several {view.plural}; give the id, such as {listed}")
     if error.code != "not_found" or "others" in error.details:
         return error
