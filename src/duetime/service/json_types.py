@@ -47,10 +47,10 @@ class JsonType:
             misfit = _describe_misfit(self.schema, value)
             raise InvalidInput(field=name, problem=f"must be {_describe(self.schema)}, not {misfit}")
 
-    def fitted(self, text: str) -> Any:
+    def read_typed(self, text: str) -> Any:
         """Return the JSON value of a text that somebody typed, with items of the types that are wanted where they can
         be read so."""
-        return _fitted(self.schema, value_of(text, read_number=_Number))
+        return _read_typed(self.schema, value_of(text, read_number=_Number))
 
     def convert_value(self, name: str, value: Any) -> Any:
         if self.convert is None:
@@ -104,15 +104,15 @@ class _Number(str):
     """A number as it was typed."""
 
 
-def _fitted(schema: Mapping[str, Any], value: Any) -> Any:
+def _read_typed(schema: Mapping[str, Any], value: Any) -> Any:
     if isinstance(value, list | dict):
         inner = schema.get("items") or schema.get("additionalProperties") or {}
         for part in schema.get("anyOf", ()):
-            if _fits(part, fitted := _fitted(part, value)):
-                return fitted
+            if _fits(part, reading := _read_typed(part, value)):
+                return reading
         if isinstance(value, list):
-            return [_fitted(inner, each) for each in value]
-        return {name: _fitted(inner, each) for name, each in value.items()}
+            return [_read_typed(inner, each) for each in value]
+        return {name: _read_typed(inner, each) for name, each in value.items()}
     text = value if isinstance(value, str) else json.dumps(value)
     reading = {"True": True, "False": False}.get(text, value_of(text))
     readings = (reading if isinstance(value, _Number) else value, reading, str(text))

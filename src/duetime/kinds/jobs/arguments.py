@@ -187,7 +187,7 @@ def _typed(argument: TaskArgument | None, text: str) -> Any:
     value = value_of(text)
     if argument is None or argument.accepts(value):
         return value
-    return text if argument.accepts(text) else argument.shape.fitted(text)
+    return text if argument.accepts(text) else argument.shape.read_typed(text)
 
 
 def _convert(argument: TaskArgument | None, value: Any) -> Any:
