@@ -20,14 +20,14 @@ from duetime.kinds.prompts.agents.user_servers import ServerUnreachable, UserSer
 from duetime.kinds.prompts.allowance import Allowance
 from duetime.processes.child import StopRequest
 from duetime.settings import McpServerSettings
-from tests.support.programs import Background, agent, program
+from tests.support.programs import Background, agent, program, timed_from
 from tests.support.waking import agent_request, failed
 from tests.support.workers import eventually
 
 MUTE = """
     import json, pathlib, sys
-    pathlib.Path({begun!r}).touch()
     for line in sys.stdin:
+        pathlib.Path({begun!r}).touch()
         asked = json.loads(line)
         if asked["method"] == "initialize":
             result = {{"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {{"tools": {{}}}},
@@ -37,7 +37,8 @@ MUTE = """
             error = {{"code": -32601, "message": "no"}}
             print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "error": error}}), flush=True)
 """
-"""A server over stdio that never lists its tools."""
+"""A server over stdio that never lists its tools. It says that it has begun when it was asked something: until then,
+asyncio may still be connecting its pipes, and leaves them open if that is cancelled."""
 
 
 @pytest.mark.parametrize(
@@ -51,11 +52,10 @@ MUTE = """
 def test_a_run_ends_in_time_although_its_server_hangs(reason: StopReason | None, words: str, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     server = McpServerSettings(command=tuple(program(tmp_path, MUTE.format(begun=str(begun)))))
-    woken = agent(["cat"], sources=ToolSources({"mute": server}))
-    given = agent_request(allowance=Allowance(tools=("mute.*",)), patience=60.0 if reason else 3.0)
-    run = Background(woken, given)
-    if reason:  # Not before the server has started: asyncio leaves the pipes of one that it is still starting open.
-        eventually(begun.exists, 30, "the server has started")
+    woken = timed_from(begun, agent(["cat"], sources=ToolSources({"mute": server})))
+    run = Background(woken, agent_request(allowance=Allowance(tools=("mute.*",)), patience=60.0 if reason else 1.0))
+    if reason:
+        eventually(begun.exists, 30, "the server has begun")
         run.stop(reason)
     assert words in failed(run.reply())
 
