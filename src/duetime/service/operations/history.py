@@ -153,6 +153,7 @@ def history_with_facts(call: Call, request: History) -> tuple[Answer[Page[Run]],
             is_exact = sum(numbers.values()) < COUNTED_TO
             for status, number in numbers.items():
                 counts[status] = Count(max(number, counts.get(status, Count(0)).number), is_exact)
+        counts.setdefault(RunStatus.COMPLETED, Count(0, exact=False))  # the first may all have failed
     answer = _read(call, request, query, counts)
     window = {"from": moment_view(query.due_from, call.zone), "to": moment_view(query.due_to, call.zone)}
     window = {name: value for name, value in window.items() if value is not None}
@@ -287,7 +288,7 @@ def _nothing_found(counts: Mapping[str, Count], query: RunQuery, zone: str) -> s
     """Return what an empty history has instead, so that nobody takes a wrong filter for good news."""
     bounds = [("from", query.due_from), ("until", query.due_to)]
     window = "".join(f" {word} {clock_local(each, zone)}" for word, each in bounds if each is not None)
-    others = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    others = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()) if status not in query.statuses)
     return f"No run matches{window}. " + (f"Those with other statuses: {others}." if others else "Nothing ran.")
 
 
