@@ -342,6 +342,48 @@ def test_the_actions_of_a_page_come_first(page: Page, served: Served) -> None:
     expect(page.get_by_role("status")).to_contain_text("Paused")
 
 
+@pytest.mark.parametrize(
+    ("path", "typed", "label", "outcome"),
+    [
+        ("/runs?error=refused", "retry", "Retry all matching runs", "Retry .* runs"),
+        ("/dead-letters", "retyr", "Retry all runs", "Retry dead letters?"),
+        ("/inbox?show=unread", "mark", "Mark all messages as read", "Inbox"),
+    ],
+)
+def test_the_actions_of_a_list_come_first(
+    page: Page, served: Served, path: str, typed: str, label: str, outcome: str
+) -> None:
+    page.goto(address(served, path))
+    expect(search(page, typed).first).to_have_text(label)
+    expect(page.get_by_role("option", name="selected"), "as long as no row is").to_have_count(0)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(outcome))
+    if path.startswith("/inbox"):
+        expect(page.get_by_role("status")).to_contain_text("marked as read")
+
+
+@pytest.mark.parametrize(
+    ("path", "row", "label"),
+    [
+        ("/schedules?text=nightly", r"Pause Nightly .+", "Pause the selected schedules"),
+        ("/runs?status=failed", r"Resolve run \d+ of .+", "Resolve the selected runs"),
+        ("/dead-letters", r"Resolve \d+ runs? of .+", "Resolve the selected runs"),
+    ],
+)
+def test_the_actions_of_the_current_row_come_before_those_of_the_page(
+    page: Page, served: Served, path: str, row: str, label: str
+) -> None:
+    page.goto(address(served, path))
+    for key in ("j", "x", "Control+k"):
+        page.keyboard.press(key)
+    word = label.split()[0]
+    first, second = search(page, word).nth(0), search(page, word).nth(1)
+    expect(first).to_have_text(re.compile(row))
+    expect(second).to_have_text(label)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status")).to_contain_text(re.compile("Paused|esolved"))
+
+
 def test_the_box_in_the_header_is_the_palette(page: Page, served: Served) -> None:
     page.goto(address(served))
     palette = page.get_by_role("dialog", name="Command palette")

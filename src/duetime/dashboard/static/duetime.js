@@ -547,7 +547,7 @@ if (document.querySelector("svg title, [data-live]")) {
 
 // -- the command palette --------------------------------------------------------------------------------------------
 
-// Actions of this page come first, then pages whose name begins so, schedules and runs, and what is only similar to what
+// Actions of the current row and of this page come first, then pages whose name begins so, schedules and runs, and what is only similar to what
 // was typed; messages about runs, which repeat the names of schedules, come last.
 
 const FITS = ["begins", "contains", "similar"];
@@ -560,12 +560,16 @@ let chosen = false; // by the arrow keys
 function commands() {
   const seen = new Set();
   const buttons = (where, rank) => [...document.querySelectorAll(where)]
-    .filter((each) => !each.closest("[data-row]") && !seen.has(each.dataset.command) && seen.add(each.dataset.command))
+    .filter((each) => !each.disabled && each.closest(".selection")?.checkVisibility() !== false && !each.closest("[data-row]"))
+    .filter((each) => !seen.has(each.dataset.command) && seen.add(each.dataset.command))
     .map((each) => ({ label: each.dataset.command, rank, keys: each.dataset.key, run: () => each.click() }));
+  const row = currentRow(), what = row?.querySelector("[aria-label^='Select ']")?.ariaLabel.slice(7) ?? opener(row)?.textContent.trim();
+  const ofRow = [...row?.querySelectorAll("button[name], button[formaction]") ?? []]
+    .map((each) => ({ label: each.ariaLabel ?? `${each.textContent.trim()} ${what}`, rank: "action", run: () => each.click() }));
   const links = [...document.querySelectorAll("#pages a, #menu ul a, header .button.primary, .tabs a[data-command]")];
   const pages = links.map((each) => ({ label: each.dataset.command ?? `Go to ${each.querySelector("span:not(.badge)")?.textContent ?? each.textContent.trim()}`, rank: "page", keys: each.dataset.key, go: each.href }));
   const help = { label: "Show keyboard shortcuts", rank: "page", keys: "?", run: showKeys };
-  return [...buttons("main [data-command]", "action"), ...pages, help, ...buttons("header [data-command]:not(a)", "page")];
+  return [...ofRow, ...buttons("main [data-command]", "action"), ...pages, help, ...buttons("header [data-command]:not(a)", "page")];
 }
 
 const wordsOf = (text) => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
