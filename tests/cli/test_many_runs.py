@@ -178,4 +178,5 @@ def test_what_needs_attention_does_not_promise_more_than_it_has_read(cli: Cli, t
         assert len(simulation.duetime.history(jobs[0].id, limit=100)) == 45
     shown = cli("attention", "list", "--db", "my.db").out
     assert "2 rows; of many runs that failed or were missed, only the latest were looked at. Resolve one: " in shown
+    assert all(f"  {job.short_id}  " in shown for job in jobs)
     assert "1 row, and there is more." in cli("attention", "list", "--limit", "1", "--db", "my.db").out

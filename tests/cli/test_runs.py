@@ -156,7 +156,7 @@ def test_tail_shows_what_another_process_does(cli: Cli, tmp_path: Path) -> None:
         bad = ("--task", "shorten", "--arg", "x", "--kwarg", "words=0")
         assert cli("job", "add", "bad", *bad, "--at", "now").code == 0
         failed = json.loads(output.until(lambda line: '"bad"' in line and '"failed"' in line))
-        assert "words: must be at least 1" in failed["error"]
+        assert "words: must be at least 1" in failed["error"] and failed["schedule_short_id"] == "j2"
     finally:
         listening.terminate()
         worker.terminate()
@@ -175,7 +175,9 @@ def test_what_came_of_a_run_is_said_in_its_own_words(
     make_due(room, 1, "doing")
     work_off(tmp_path, room)
     Stream(room, json_=False, bar=False, last=10).close()
-    told = {line.split()[2]: line.split(maxsplit=3)[3] for line in capsys.readouterr().out.splitlines()}
+    lines = [line.split(maxsplit=4) for line in capsys.readouterr().out.splitlines()]
+    assert sorted(line[2] for line in lines) == ["j2", "n1"], "the short ids of the schedules"
+    told = {line[3]: line[4] for line in lines}
     assert told["telling"].endswith("  hi") and told["doing"].endswith("  hi")
     room.close()
 

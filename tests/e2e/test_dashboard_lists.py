@@ -376,7 +376,7 @@ def test_the_actions_of_the_current_row_come_before_those_of_the_page(
     page.goto(address(served, path))
     for key in ("j", "x", "Control+k"):
         page.keyboard.press(key)
-    word = label.split()[0]
+    word = label.partition(" ")[0]
     first, second = search(page, word).nth(0), search(page, word).nth(1)
     expect(first).to_have_text(re.compile(row))
     expect(second).to_have_text(label)

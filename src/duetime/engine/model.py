@@ -209,6 +209,11 @@ class Run(NamedTuple):
     owner: str
     name: str
 
+    @property
+    def schedule_short_id(self) -> str:
+        """Return the short id of its schedule, which may be deleted."""
+        return f"{self.kind[0]}{self.schedule}"
+
 
 def times_given_back(run: Run) -> int:
     """Return how often workers returned a run without an attempt: every claim increments its fence."""

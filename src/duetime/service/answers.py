@@ -366,6 +366,8 @@ class Message(Value):
     """The run that delivered it."""
     schedule: str | None
     """The id of its schedule."""
+    schedule_short_id: str
+    """The id that people read and type, such as n5."""
     mark: str
     """`unread`, `read` or `dismissed`."""
     id: str | None

@@ -133,7 +133,7 @@ class Density:
             row = self.rows.get(run.schedule)
             if row is None:
                 row = self.rows[run.schedule] = TimelineRow(ids.get(run.schedule), run.name, run.kind, owner=run.owner)
-                row.short_id = f"{run.kind[0]}{run.schedule}"
+                row.short_id = run.schedule_short_id
             rank = RANKS[run.status]
             for bin, number in spread.items():
                 row.past[bin][run.status] += number

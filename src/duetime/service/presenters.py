@@ -353,7 +353,7 @@ def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str, *, brief: bool
     return view | {
         "due": iso_local(run.due, zone),
         "schedule": ids.get(run.schedule),
-        "schedule_short_id": f"{run.kind[0]}{run.schedule}",
+        "schedule_short_id": run.schedule_short_id,
         "kind": run.kind,
         "owner": run.owner,
         "name": masked(run.name),

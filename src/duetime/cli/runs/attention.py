@@ -41,8 +41,10 @@ def list_(
     rows = []
     for each in items:
         since = relative(instant_of(datetime.fromisoformat(each["since"])), now)
-        rows.append([each["key"] or "-", since, each["count"], each["headline"], each["text"]])
-    output.table(["KEY", "SINCE", "TIMES", "WHAT", "ERROR"], rows, whole=2, fold=True, spare={"TIMES": 20})
+        id = each["short_id"]
+        rows.append([each["key"] or "-", since, each["count"], id, each["headline"], each["text"]])
+    columns = ["KEY", "SINCE", "TIMES", "ID", "WHAT", "ERROR"]
+    output.table(columns, rows, whole=2, fold=True, spare={"TIMES": 20, "ID": 10})
     more = ", and there is more" if cut else ""
     if cut and len(items) < limit and cut <= {"failed", "missed"}:  # these rows may stand for what was not read
         more = "; of many runs that failed or were missed, only the latest were looked at"

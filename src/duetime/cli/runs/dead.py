@@ -7,7 +7,7 @@ from typing import Annotated
 
 from duetime.cli.runs.change_runs import DONE, EveryRun, agreed_to, print_changed
 from duetime.cli.runs.kind_option import Kind, known_kind
-from duetime.cli.runs.runs import found_run, over, payload_of, print_run, short_id_of, whole_view
+from duetime.cli.runs.runs import found_run, over, payload_of, print_run, whole_view
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.service.operations import dead_letters
@@ -196,4 +196,4 @@ def _row(run: Run, schedule: Schedule | None, now: Instant) -> list[object]:
     subject = over(schedule) or (schedule and schedule.definition.subject) or "-"
     what = payload_of(schedule).get("message", run.name)
     failed = relative(run.finished or run.due, now)
-    return [run.id, failed, run.attempt or "-", run.kind, short_id_of(run), subject, what, run.error or run.status]
+    return [run.id, failed, run.attempt or "-", run.kind, run.schedule_short_id, subject, what, run.error or run.status]

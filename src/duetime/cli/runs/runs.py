@@ -58,11 +58,6 @@ def found_run(app: Application, text: str, *command: str) -> Run:
         raise refuse("not_found", f"there is no run {text[:40]}; list them: {program(app, *command)}") from None
 
 
-def short_id_of(run: Run) -> str:
-    """Return the short id of the schedule of a run, which may be deleted."""
-    return f"{run.kind[0]}{run.schedule}"
-
-
 def over(schedule: Schedule | None) -> str | None:
     """Return the state in which a schedule can never run again, or None."""
     state = ScheduleState.DELETED if schedule is None else schedule.progress.state
@@ -78,7 +73,7 @@ def payload_of(schedule: Schedule | None) -> dict[str, Any]:
 def whole_view(run: Run, schedule: Schedule | None, zone: str) -> dict[str, Any]:
     can_retry = over(schedule) is None and run.status in CHANGEABLE["retry"]
     about = {"kind": run.kind, "owner": run.owner, "name": run.name, "can_retry": can_retry}
-    about["schedule_short_id"] = short_id_of(run)
+    about["schedule_short_id"] = run.schedule_short_id
     if schedule is None:
         return run_document(run, zone) | about | {"schedule": None, "to": None, "payload": None}
     definition = schedule.definition
@@ -204,7 +199,7 @@ def list_(
             rows = []
             for run in page.items:
                 state, due = output.status_text(shown_status(run)), local_time(run.due, zone)
-                rows.append([run.id, state, due, run.kind, short_id_of(run), run.name, outcome_text(run)])
+                rows.append([run.id, state, due, run.kind, run.schedule_short_id, run.name, outcome_text(run)])
             headings = ["RUN", "STATUS", "DUE", "KIND", "ID", "NAME", "OUTCOME"]
             output.table(headings, rows, whole=3, spare={"ID": 60, "KIND": 20})
             if len(page.items) < page.total:

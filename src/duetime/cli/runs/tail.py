@@ -118,7 +118,8 @@ class Stream:
     def _print(self, event: str, run: Run) -> None:
         if self._console is None:
             view = run_document(run, self._app.call.zone)
-            output.print_json_line({"event": event, "kind": run.kind, "name": run.name, **view})
+            about = {"kind": run.kind, "name": run.name, "schedule_short_id": run.schedule_short_id}
+            output.print_json_line({"event": event, **about, **view})
             return
         moment = run.finished or run.started or self._app.clock.now()
         line = output.safe(clock_time(moment, self._app.call.zone), "dim")
@@ -126,6 +127,7 @@ class Stream:
         terminal = self._console.is_terminal
         wide = self._console.width >= WIDE
         name = _column(clean(run.name), NAME if wide else NARROW_NAME) if terminal else f"{clean(run.name):<{NAME}}"
+        line.append(f"  {run.schedule_short_id:<5}", "dim")
         line.append(f"  {name}", "bold")
         if wide:
             line.append(f"  {_measures(run):<{MEASURES}}", "dim")

@@ -186,6 +186,7 @@ def inbox(
         print("Nothing has arrived yet." if show == "kept" and topic is None else "There are no such messages.")
     for run, each in zip(runs, views, strict=True):
         where = each["topic"] if each["channel"] == INBOX else f"{each['topic']} via {each['channel']}"
+        where = f"{where}, {each['schedule_short_id']}"
         title = f"{clean(str(each['title']))}: " if each["title"] else ""
         arrived = clock_local(run.finished or run.due, zone)
         number = f"{run.id}{'*' if each['mark'] == 'unread' else ' '}"

@@ -112,8 +112,11 @@ def message_views(call: Call, runs: Sequence[Run]) -> list[View]:
             return "dismissed"
         return "read" if run.stop or (run.owner == call.caller.owner and run.id <= long_ago) else "unread"
 
-    about = [{"run_id": run.id, "schedule": ids.get(run.schedule), "mark": mark(run)} for run in runs]
-    return [each | message_shape(run, call.zone, call.caller.depth) for each, run in zip(about, runs, strict=True)]
+    def about(run: Run) -> View:
+        return {"run_id": run.id, "schedule": ids.get(run.schedule), "schedule_short_id": run.schedule_short_id}
+
+    shapes = (message_shape(run, call.zone, call.caller.depth) for run in runs)
+    return [about(run) | {"mark": mark(run)} | shape for run, shape in zip(runs, shapes, strict=True)]
 
 
 def unread_count(call: Call) -> int:
