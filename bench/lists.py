@@ -59,6 +59,14 @@ RUN_PAGES = (
     "/runs?task=task+7",
     "/runs?longer_than=1h",
     "/runs?from=1+hour+ago&status=failed",
+    "/runs?from=10+days+ago&to=9+days+ago",
+    "/runs?to=11+days+ago",
+    "/runs?to=11+days+ago&status=completed",
+    "/runs?kind=notification",
+    "/runs?kind=job&to=9+days+ago",
+    "/runs?tagged=nightly",
+    "/api/v1/runs?tagged=nightly",
+    "/api/v1/runs?to=11+days+ago",
     "/api/v1/runs?error=nothing+has+this+text",
 )
 

@@ -57,6 +57,26 @@ def run_of(client: Client, schedule: dict[str, Any]) -> int:
     return number
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_failed_run_says_that_its_schedule_was_edited_after_the_last_success(
+    api: Api, ada: Client, pages: Pages, own: bool
+) -> None:
+    """The input of a run is that of the schedule unless it has its own, so an edit in between hides the difference."""
+    made = ada.job(payload={"task": "echo", "args": ["hi"]}, trigger={"type": "interval", "hours": 1})
+    address = f"/schedules/{made['id']}"
+    api.pass_time(hours=1)
+    success = run_of(ada, made)
+    if own:
+        success = ada.post(f"/runs/{success}/again", {"fields": {"args": ["own"]}}, 202)["run_id"]
+    api.pass_time(minutes=1)
+    assert ada.ask("PATCH", address, json={"payload": {"task": "fail", "args": []}}).status_code == 200
+    api.pass_time(hours=1)
+    text = pages.text(f"/runs/{run_of(ada, made)}")
+    hint = f"after run {success} , the last that succeeded. That run may have had another input"
+    assert (hint in text, f"Not as in run {success} " in text) == (not own, own)
+    assert "may have had" not in pages.text(f"/runs/{success}")
+
+
 def test_a_failed_run_shows_its_course_its_error_and_its_input(api: Api, ada: Client, pages: Pages) -> None:
     policy = {"max_attempts": 2, "backoff_seconds": 10}
     made = ada.job(name="Sync <b>it</b>", payload={"task": "fail"}, policy=policy, trigger=SOON)

@@ -134,11 +134,12 @@ def test_no_secret_can_be_guessed_by_searching_for_it(office: Office) -> None:
 
 def test_only_the_newest_runs_are_searched_and_that_is_said(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operation, "SEARCHED", 3)
-    id = office.job("sync")
+    id = office.job("sync", tagged=["nightly"])
     office.advance(5 * HOUR)
     for given, number in (
         ({"error": "refused"}, 3),
         ({"task": "sync"}, 3),
+        ({"tagged": "nightly"}, 3),
         ({"shorter_than": "1h"}, 3),
         ({"error": "refused", "since": "2026-03-02"}, 5),
         ({"error": "refused", "schedule": id}, 5),
@@ -148,6 +149,28 @@ def test_only_the_newest_runs_are_searched_and_that_is_said(office: Office, monk
         assert len(answer.value.items) == number, given
         assert any("Only the newest" in note for note in answer.notes) == (number == 3), given
     assert office.counts(error="refused") == {"failed": "3"}
+
+
+@pytest.mark.parametrize("searched", [12, 100_000])
+def test_a_window_in_the_past_is_listed_and_counted(
+    office: Office, monkeypatch: pytest.MonkeyPatch, searched: int
+) -> None:
+    """Whether or not its runs are among the newest, and whether its owner has most of the runs."""
+    monkeypatch.setattr(operation, "SEARCHED", searched)
+    monkeypatch.setattr(operation, "COUNTED_TO", 6)
+    new = NewSchedule("job", "ada's", "interval", {"hours": 1}, {"task": "echo"})
+    office.duetime.app.scheduler.create(Caller("ada"), new)
+    office.job("echo")
+    office.job("sync")
+    office.advance(9 * HOUR)
+    window = History(since="2026-03-02T13:30:00", until="2026-03-02T15:30:00")
+    for owner, names in (("local", ["echo", "echo", "sync", "sync"]), ("ada", ["ada's", "ada's"])):
+        page, counts = history_with_counts(office.call_of(owner), window)
+        assert sorted(run.name for run in page.value.items) == names
+        assert counts["completed"] == Count(2, exact=searched > 12 or owner == "ada")
+        assert counts["failed"] == Count(names.count("sync"))
+    everything = history(office.call_of("root", operator=True), History(until="2026-03-02T13:30:00"))
+    assert sorted(run.name for run in everything.value.items) == ["ada's", "echo", "sync"]
 
 
 def test_a_change_says_that_only_the_newest_runs_are_searched(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:

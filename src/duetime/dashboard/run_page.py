@@ -31,7 +31,7 @@ from duetime.service.operations.history import (
 from duetime.service.operations.inbox import REOPENING
 from duetime.service.operations.logs import ReadLog, log_view, read_log
 from duetime.service.operations.run import RetryRun, RunAgain, Stop, retry, run_again, stop
-from duetime.service.presenters import View, policy_shape, result_text, trigger_shape
+from duetime.service.presenters import View, instant_view, policy_shape, result_text, trigger_shape
 from duetime.service.services import Call
 from duetime.service.source_lines import source_around
 from duetime.service.text import plural, span
@@ -138,18 +138,25 @@ def _progress(run: View, now: Instant) -> ProgressBar | None:
 class LastSuccess(NamedTuple):
     run: int
     differences: list[InputDifference]
+    edited: str | None
+    """When the schedule was edited after that run began, whose input is not kept."""
 
 
 def _last_success(request: PageRequest, run: Run, payload: Any) -> LastSuccess | None:
-    """Return the last run that succeeded, if this one did not and had another input."""
+    """Return the last run that succeeded, if this one did not and had another input, or if the
+    schedule was edited since."""
     if run.status not in CHANGEABLE["retry"]:
         return None
     for other in successes(request.call, run, 1):
         schedule = schedule_of(request.call, other)
-        before = None if schedule is None else payload_shown(schedule.definition)
-        hide = masking_of(run.kind).hide_on_page
-        if differences := input_differences(hide(payload), hide(before)):
-            return LastSuccess(other.id, differences)
+        if schedule is None:
+            return None
+        hide, written = masking_of(run.kind).hide_on_page, schedule.definition.written
+        differences = input_differences(hide(payload), hide(payload_shown(schedule.definition)))
+        is_unknown = written > (other.started or other.due) and request.call.scheduler.own_input(other).payload is None
+        edited = instant_view(written, request.zone) if is_unknown else None
+        if differences or edited:
+            return LastSuccess(other.id, differences, edited)
     return None
 
 

@@ -183,6 +183,7 @@ class RunQuery:
     mark_below: int | None = None  # for messages: READ finds the unread ones, DISMISSED those that are not dismissed
     mark_from: int | None = None  # DISMISSED finds dismissed messages; for failed runs, 1 finds dismissed ones
     below: RunId | None = None  # created before this one
+    has_most_runs: bool = False  # the owner has most of all runs, so that they are read in order and not by owner
     overlapping: tuple[Instant, Instant] | None = None  # ranges of skipped or missed occurrences that overlap this one
     ids: tuple[RunId, ...] | None = None
     oldest_first: bool = False  # by due instant

@@ -77,10 +77,11 @@ def _run_marks(where: Where, query: RunQuery) -> None:
         where.add("replace(result, ?, '') <> result", query.in_result)
 
 
-def run_filter(query: RunQuery) -> Where:
+def run_filter(query: RunQuery, *, in_order: bool = False) -> Where:
     where = Where()
     # Within one schedule its own index is used, even if a planner without statistics would prefer the owner's.
-    where.equal("owner" if query.schedule is None else "owner || ''", query.owner)
+    if not in_order:
+        where.equal("owner" if query.schedule is None else "owner || ''", query.owner)
     kinds = query.kinds if query.kind is None else (query.kind,)
     _run_kinds(where, kinds)
     where.equal("schedule", query.schedule)
@@ -101,6 +102,8 @@ def run_filter(query: RunQuery) -> Where:
     where.optional("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.depth < ?)", query.depth_below)
     _run_waiting(where, query)
     _run_instants(where, query)
+    if in_order:  # last, as it is true of most runs
+        where.equal("owner || ''", query.owner)
     return where
 
 
@@ -122,7 +125,7 @@ def runs_by_due(query: RunQuery) -> bool:
 
 def run_page(query: RunQuery) -> tuple[str, list[Any]]:
     """Return a page. Latest first: by id across schedules, by due instant within one. Oldest first: by due instant."""
-    where = run_filter(query)
+    where = run_filter(query, in_order=query.has_most_runs)
     by_due = runs_by_due(query)
     direction, beyond = ("ASC", ">") if query.oldest_first or query.ascending else ("DESC", "<")
     columns = ("due", "id") if by_due else ("id",)

@@ -182,8 +182,8 @@ def list_(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """List runs of all kinds, newest first, including those of deleted schedules. --task, --error, --longer-than and
-    --shorter-than search the newest 100,000 runs, or all since --from or of --schedule."""
+    """List runs of all kinds, newest first, including those of deleted schedules. --task, --tagged, --error,
+    --longer-than and --shorter-than search the newest 100,000 runs, or all since --from or of --schedule."""
     request = History(**chosen.fields(), limit=limit, cursor=cursor)
     with opened(db) as app:
         zone = app.call.zone

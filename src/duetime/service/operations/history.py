@@ -60,7 +60,7 @@ from duetime.settings.sections import INBOX
 STATUSES: Final = (*(status.value for status in RunStatus), "live")
 """Statuses by which runs can be selected. `live`: all that may still change."""
 SEARCHED: Final = 100_000
-"""Number of newest runs among which tasks, errors and durations are looked for, because no index has them."""
+"""Number of newest runs among which tasks, tags, errors and durations are looked for, because no index has them."""
 COUNTED_TO: Final = 10_000
 """Number up to which the runs of each status are counted."""
 MAX_LISTED_TEXT: Final = 1000
@@ -180,8 +180,8 @@ def search_notes(query: RunQuery) -> list[str]:
 
 
 _PARTLY_SEARCHED: Final = (
-    f"Only the newest {SEARCHED:,} runs were searched for this task, error or duration; give a schedule, or the time"
-    " from which to search."
+    f"Only the newest {SEARCHED:,} runs were searched for this task, tag, error or duration; give a schedule, or the"
+    " time from which to search."
 )
 
 
@@ -191,7 +191,7 @@ def query_of(call: Call, request: History) -> RunQuery:
     reference = request.schedule
     since, until = read_range(call, request.since, request.until, ("from", "to"), past=True)
     least, most = _length(request.longer_than, "longer_than"), _length(request.shorter_than, "shorter_than")
-    is_scan = any(each is not None for each in (request.task, request.error, least, most))
+    is_scan = any(each is not None for each in (request.task, request.tagged, request.error, least, most))
     above = _newest(call, request) if is_scan and reference is None and since is None else RunId(0)
     return RunQuery(
         **request.query(call),
@@ -205,6 +205,7 @@ def query_of(call: Call, request: History) -> RunQuery:
         due_from=since,
         due_to=until,
         tagged=request.tagged,
+        has_most_runs=until is not None and reference is None and _has_most_runs(call, request),
         most_bytes=request.max_bytes,
     )
 
@@ -223,6 +224,12 @@ def _newest(call: Call, request: History) -> RunId:
     return call.scheduler.store.newest_but(owner, SEARCHED)
 
 
+def _has_most_runs(call: Call, request: History) -> bool:
+    """Return whether a scan of the owner's runs, which passes those after a window, reads mostly runs of the owner."""
+    recent, newest = _newest(call, request), call.scheduler.store.newest_run()
+    return bool(recent) and newest - recent < 3 * SEARCHED
+
+
 def history_with_counts(call: Call, request: History) -> tuple[Answer[Page[Run]], dict[str, Count]]:
     """Return runs, and the number of those of every status that match, whatever status was chosen. Each is counted up
     to `COUNTED_TO`, and completed runs are counted among the newest, because no index has them."""
@@ -237,10 +244,13 @@ def history_with_counts(call: Call, request: History) -> tuple[Answer[Page[Run]]
 def _count_every_status(call: Call, request: History, query: RunQuery) -> dict[str, Count]:
     parts: list[tuple[RunQuery, Collection[RunStatus]]] = [(replace(query, count_to=SEARCHED + 1), [*RunStatus])]
     if not query.above:  # each by its index
-        recent = _newest(call, request) if query.schedule is None else None
+        recent, end = _newest(call, request) if query.schedule is None else None, query.below
+        if recent and query.due_to is not None:  # ids are nearly in the order of the times
+            end = RunId(call.scheduler.store.first_run_due(query.due_to) + COUNTED_TO)
+            recent = RunId(max(1, min(recent, end - SEARCHED)))
         if recent and query.due_from is not None:
             recent = max(recent, RunId(call.scheduler.store.first_run_due(query.due_from) - COUNTED_TO))
-        completed = replace(query, status=RunStatus.COMPLETED, above=recent or None, count_to=COUNTED_TO + 1)
+        completed = replace(query, status=RunStatus.COMPLETED, above=recent or None, below=end, count_to=COUNTED_TO + 1)
         parts = [
             (replace(query, status="live", count_to=2 * COUNTED_TO + 1), LIVE),
             (replace(query, statuses=tuple(UNWELL), count_to=2 * COUNTED_TO + 1), UNWELL),
