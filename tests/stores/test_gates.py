@@ -412,6 +412,20 @@ def test_notify_on_change_begins_anew_after_other_messages(store: BaseStore, han
     assert _told(store) == ["a", "down", "a", "down"]
 
 
+def test_notify_on_change_begins_anew_with_another_topic(store: BaseStore, hand: Hand) -> None:
+    """What one topic was told is new to another."""
+    schedule = create_one(store, every(deliver_to="home", notify_on="change"))
+    for number, topic in enumerate(("home", "news", "news"), 1):
+        patch = Edit(policy=_policy(deliver_to=topic, notify_on="change"))
+        store.change(schedule, Instant(T0 + (number - 1) * MINUTE + 2 * SECOND), partial(changes.edit, patch=patch))
+        hand.record(hand.claim(T0 + number * MINUTE), T0 + number * MINUTE + SECOND, Completed('"a"'))
+    topics = [
+        json.loads(each.definition.payload)["topic"]
+        for each in store.search(ScheduleQuery(owner="ada", kind="notification", limit=1000)).items
+    ]
+    assert topics == ["home", "news"]
+
+
 @pytest.mark.parametrize("mark", ['"[nothing]"', '{"text": " [Nothing]\\n", "agent": "x"}'])
 def test_an_answer_with_the_mark_is_kept_and_not_sent(store: BaseStore, hand: Hand, mark: str) -> None:
     schedule = create_one(store, every(deliver_to="news", notify_on="change"))

@@ -140,12 +140,14 @@ def remember(writes: Writes, completed: Run, reader: Reader) -> None:
 
 def reset_memory(before: Definition, after: Definition) -> Iterator[MemoryWrite]:
     """Yield what an edit of a schedule makes it forget: a gate that changes begins with a first look. With another
-    `notify_on`, nobody notes what is told, so that `change` begins by telling whatever comes next."""
+    `notify_on`, nobody notes what is told, and another topic was told nothing, so that `change` begins by telling
+    whatever comes next."""
     gate = gate_of(after)
     if gate != gate_of(before):
         yield MemoryWrite(after.id, "reset_gate", (gate,))
-    modes = [policy_for_ending(each.policy).notify_on for each in (before, after)]
-    if NotifyOn.CHANGE in modes and modes[0] != modes[1]:
+    policies = [policy_for_ending(each.policy) for each in (before, after)]
+    ways = {(policy.notify_on, policy.deliver_to) for policy in policies}
+    if len(ways) > 1 and NotifyOn.CHANGE in {policy.notify_on for policy in policies}:
         yield MemoryWrite(after.id, "forget_told")
 
 
