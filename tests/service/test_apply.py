@@ -423,15 +423,17 @@ def test_what_is_over_stays_so_after_its_history_is_deleted(both: Stage) -> None
 def test_a_one_off_whose_time_has_passed_does_not_keep_a_file_from_being_applied(both: Stage) -> None:
     past = {
         "job.old": job(at="2020-01-01 09:00"),
+        "job.ended": job(every="1h", end="2020-01-01"),
         "job.next": job(after="old ends"),
         "job.last": job(after="next ends"),
     }
     answer = apply(call_of(both), ApplyFile("nightly", entries(past | {"job.new": job()})))
-    assert actions(answer.value) == {"jobs.new": "create"} and answer.value.unchanged == 3
-    assert list(answer.notes) == [
+    assert actions(answer.value) == {"jobs.new": "create"} and answer.value.unchanged == 4
+    assert sorted(answer.notes) == [
+        "The time of jobs.ended has passed, so it is not created.",
         "The time of jobs.old has passed, so it is not created.",
-        "jobs.next follows jobs.old, so it stays as it is.",
         "jobs.last follows jobs.next, so it stays as it is.",
+        "jobs.next follows jobs.old, so it stays as it is.",
     ]
     with pytest.raises(DuetimeError, match=r"jobs\.old: .*run_at"):
         run(both, {"job.old": job(at="no time at all")})

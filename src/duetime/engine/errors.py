@@ -98,7 +98,7 @@ class InvalidTrigger(InvalidInput):
 
 
 class TimePassed(InvalidTrigger):
-    """The time of a one-off is in the past."""
+    """The time of a one-off, or the end of a schedule, is in the past."""
 
 
 class UnknownZone(InvalidInput):

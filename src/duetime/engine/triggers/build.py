@@ -276,7 +276,7 @@ def _read_shared(config: Config, zone: str, now: Instant) -> Common:
     start = time_of(config, "start", name, now)
     end = time_of(config, "end", name, now)
     if end is not None and end < now:
-        raise InvalidTrigger(field="end", problem=_over(end, name, now))
+        raise TimePassed(field="end", problem=_over(end, name, now))
     if start is not None and end is not None and end < start:
         raise InvalidTrigger(field="end", problem="is before start; give a later end or leave it out.")
     return Common(timezone=name, start=start, end=end, jitter=jitter(config))
