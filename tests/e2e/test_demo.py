@@ -55,7 +55,7 @@ def played(folder: Path, wanted: set[str]) -> str:
         missing = set(wanted)
         while missing:
             line = output.until(lambda line: "  completed  " in line or "  retry  " in line)
-            _, word, name, *_ = line.split()
+            _, word, _, name, *_ = line.split()
             missing.discard(name if word == "completed" else word)
         process.send_signal(signal.SIGINT)
         text = output.rest()
