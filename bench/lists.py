@@ -67,6 +67,8 @@ RUN_PAGES = (
     "/runs?tagged=nightly",
     "/api/v1/runs?tagged=nightly",
     "/api/v1/runs?to=11+days+ago",
+    "/api/v1/runs?to=11+days+ago&status=missed",
+    "/api/v1/runs?to=11+days+ago&kind=notification",
     "/api/v1/runs?error=nothing+has+this+text",
 )
 

@@ -90,6 +90,15 @@ def test_few_among_many_that_failed_are_found_without_reading_the_rows_of_those(
     assert "INDEX runs_unwell" in told and ("COVERING INDEX runs_unwell" in told or owner)
 
 
+@pytest.mark.parametrize("few", [{"status": "failed"}, {"statuses": ("missed", "skipped")}, {"kind": "notification"}])
+def test_few_before_a_time_are_read_from_their_index_although_their_owner_has_most_runs(
+    store: SqliteStore, few: dict[str, Any]
+) -> None:
+    query = RunQuery(owner=OWNER, due_to=Instant(5), has_most_runs=True)
+    assert "INDEX" not in plan(store, *run_page(replace(query, statuses=("completed", "failed"), kind="job")))
+    assert "SEARCH r USING" in (told := plan(store, *run_page(replace(query, **few)))) and "(owner=?" in told, told
+
+
 def test_what_somebody_has_in_hand_is_looked_for_among_what_waits(store: SqliteStore) -> None:
     told = plan(store, *run_page(RunQuery(owner=OWNER, kind="prompt", holder="ann", oldest_first=True)))
     assert "INDEX runs_waiting (" in told and "TEMP B-TREE" not in told
