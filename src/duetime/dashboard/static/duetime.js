@@ -547,12 +547,13 @@ if (document.querySelector("svg title, [data-live]")) {
 
 // -- the command palette --------------------------------------------------------------------------------------------
 
-// Actions of the current row and of this page come first, then pages whose name begins so, schedules and runs, and what is only similar to what
-// was typed; messages about runs, which repeat the names of schedules, come last.
+// Actions of the current row and of the page come first, then pages whose name begins so, schedules and runs, and what is
+// similar; messages about runs, which repeat names, come late, and actions last if only a name was typed.
 
 const FITS = ["begins", "contains", "similar"];
 const RANKS = { action: [0, 0, 5], page: [1, 3, 6], exact: 2, similar: 5, late: 7 };
 let palette = null;
+let row = null; // before it took the focus
 let answer = { text: "", results: [] }; // of the server
 let asking = null;
 let chosen = false; // by the arrow keys
@@ -563,9 +564,9 @@ function commands() {
     .filter((each) => !each.disabled && each.closest(".selection")?.checkVisibility() !== false && !each.closest("[data-row]"))
     .filter((each) => !seen.has(each.dataset.command) && seen.add(each.dataset.command))
     .map((each) => ({ label: each.dataset.command, rank, keys: each.dataset.key, run: () => each.click() }));
-  const row = currentRow(), what = row?.querySelector("[aria-label^='Select ']")?.ariaLabel.slice(7) ?? opener(row)?.textContent.trim();
+  const what = row?.querySelector("[aria-label^='Select ']")?.ariaLabel.slice(7) ?? opener(row)?.textContent.trim();
   const ofRow = [...row?.querySelectorAll("button[name], button[formaction]") ?? []]
-    .map((each) => ({ label: each.ariaLabel ?? `${each.textContent.trim()} ${what}`, rank: "action", run: () => each.click() }));
+    .map((each) => ({ label: each.ariaLabel ?? `${each.textContent.trim()} ${what}`, what, rank: "action", run: () => each.click() }));
   const links = [...document.querySelectorAll("#pages a, #menu ul a, header .button.primary, .tabs a[data-command]")];
   const pages = links.map((each) => ({ label: each.dataset.command ?? `Go to ${each.querySelector("span:not(.badge)")?.textContent ?? each.textContent.trim()}`, rank: "page", keys: each.dataset.key, go: each.href }));
   const help = { label: "Show keyboard shortcuts", rank: "page", keys: "?", run: showKeys };
@@ -599,6 +600,7 @@ function openPalette(event, text = "") {
   if (!palette) buildPalette();
   if (palette.open) return;
   closeMenus();
+  row = currentRow();
   palette.showModal();
   const input = palette.querySelector("input");
   input.value = text;
@@ -646,9 +648,15 @@ function option({ label, keys, go, run, detail, place }, at) {
   return made;
 }
 
+function placeOf({ label, what, rank }, text) {
+  const place = RANKS[rank][FITS.indexOf(fit(label, text))], [verb = "", next] = wordsOf(text);
+  const named = !isNear(verb, wordsOf(label)[0]) || (next && fit(what ?? "", text) === "begins");
+  return named && rank === "action" && place >= 0 ? 9 : place;
+}
+
 function listOptions() {
   const text = palette.querySelector("input").value.trim(), list = byId("palette-list");
-  const own = commands().map((each) => ({ ...each, place: RANKS[each.rank][FITS.indexOf(fit(each.label, text))] })).filter((each) => each.place !== undefined);
+  const own = commands().map((each) => ({ ...each, place: placeOf(each, text) })).filter((each) => each.place !== undefined);
   const found = answer.text.trim() === text ? answer.results.map((each) => ({ ...each, go: each.address, place: RANKS[each.rank] })) : [];
   const search = { label: `List schedules with “${text}” in their name`, go: `/schedules?view=all&text=${encodeURIComponent(text)}`, place: 8 };
   const all = [...own, ...found, ...(text ? [search] : [])];
