@@ -33,8 +33,8 @@ class Allow(TypedDict, total=False):
 
 
 class RunFilters(TypedDict, total=False):
-    """Selects runs. For `task`, `error` and durations, only the newest 100,000 runs are searched, unless a schedule or
-    `since` is given."""
+    """Selects runs. For `task`, `tagged`, `error` and durations, only the newest 100,000 runs are searched, unless a
+    schedule or `since` is given."""
 
     kind: str | None
     status: str | None
