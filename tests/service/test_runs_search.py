@@ -140,6 +140,7 @@ def test_only_the_newest_runs_are_searched_and_that_is_said(office: Office, monk
         ({"error": "refused"}, 3),
         ({"task": "sync"}, 3),
         ({"tagged": "nightly"}, 3),
+        ({"tagged": "nightly", "status": "failed"}, 5),
         ({"shorter_than": "1h"}, 3),
         ({"error": "refused", "since": "2026-03-02"}, 5),
         ({"error": "refused", "schedule": id}, 5),
@@ -169,6 +170,10 @@ def test_a_window_in_the_past_is_listed_and_counted(
         assert sorted(run.name for run in page.value.items) == names
         assert counts["completed"] == Count(2, exact=searched > 12 or owner == "ada")
         assert counts["failed"] == Count(names.count("sync"))
+    past = replace(window, since=None, task="sync")
+    assert len(history(office.call_of("local"), past).value.items) == 3, "the newest before the end"
+    nothing = history(office.call_of("local"), replace(past, status="completed")).notes[-1]
+    assert ("Nothing ran" in nothing) == ("Those with other statuses: 3 failed" not in nothing) and "3" in nothing
     everything = history(office.call_of("root", operator=True), History(until="2026-03-02T13:30:00"))
     assert sorted(run.name for run in everything.value.items) == ["ada's", "echo", "sync"]
 

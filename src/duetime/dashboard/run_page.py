@@ -139,12 +139,12 @@ class LastSuccess(NamedTuple):
     run: int
     differences: list[InputDifference]
     edited: str | None
-    """When the schedule was edited after that run began, whose input is not kept."""
+    """When the schedule was edited between that run, whose input is not kept, and this one."""
 
 
 def _last_success(request: PageRequest, run: Run, payload: Any) -> LastSuccess | None:
     """Return the last run that succeeded, if this one did not and had another input, or if the
-    schedule was edited since."""
+    schedule was edited in between."""
     if run.status not in CHANGEABLE["retry"]:
         return None
     for other in successes(request.call, run, 1):
@@ -153,7 +153,8 @@ def _last_success(request: PageRequest, run: Run, payload: Any) -> LastSuccess |
             return None
         hide, written = masking_of(run.kind).hide_on_page, schedule.definition.written
         differences = input_differences(hide(payload), hide(payload_shown(schedule.definition)))
-        is_unknown = written > (other.started or other.due) and request.call.scheduler.own_input(other).payload is None
+        is_between = (other.started or other.due) < written <= (run.started or run.due)
+        is_unknown = is_between and request.call.scheduler.own_input(other).payload is None
         edited = instant_view(written, request.zone) if is_unknown else None
         if differences or edited:
             return LastSuccess(other.id, differences, edited)

@@ -278,9 +278,9 @@ class Figures(Protocol):
     def newest_run(self) -> RunId:
         """Return the highest run id; 0 if there is none."""
 
-    def newest_but(self, owner: str | None, number: int) -> RunId:
-        """Return the id of the run of an owner, or of all owners, that has this many newer ones; 0 if there are
-        fewer."""
+    def newest_but(self, owner: str | None, number: int, below: RunId | None = None) -> RunId:
+        """Return the id of the run of an owner, or of all owners, that has this many newer ones, up to the one before
+        `below`; 0 if there are fewer."""
 
     def tally(self, above: RunId, upto: RunId, but: Sequence[RunId] = ()) -> list[Tally]:
         """Tally the runs with ids in (above, upto], except those in `but`, at most MAX_COUNTED_ROWS."""

@@ -28,7 +28,7 @@ from duetime.engine.store_interfaces import (
     Trace,
 )
 from duetime.stores.reads import NamedQueries
-from duetime.stores.search import LANES, LIVE, NOT_DELETED, marks, whole_rows
+from duetime.stores.search import LANES, LIVE, NOT_DELETED, Where, marks, whole_rows
 from duetime.stores.transaction import Transaction, first_of, value_of
 
 MAX_FORGOTTEN = 500
@@ -223,9 +223,11 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
     def newest_run(self) -> RunId:
         return RunId(self._rows("SELECT coalesce(max(id), 0) FROM runs", ())[0][0])
 
-    def newest_but(self, owner: str | None, number: int) -> RunId:
-        of, values = ("", (number,)) if owner is None else (" WHERE owner = ?", (owner, number))
-        return value_of(self._rows(_NEWEST_BUT.format(of), values)) or RunId(0)
+    def newest_but(self, owner: str | None, number: int, below: RunId | None = None) -> RunId:
+        where = Where()
+        where.equal("owner", owner)
+        where.optional("id < ?", below)
+        return value_of(self._rows(_NEWEST_BUT.format(where.sql()), (*where.values, number))) or RunId(0)
 
     def latest_but(self, owner: str, kind: str, number: int) -> RunId:
         return value_of(self._rows(_LATEST_BUT, (owner, kind, number))) or RunId(0)

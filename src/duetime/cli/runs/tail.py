@@ -26,7 +26,7 @@ LONG = 1 * SECOND
 MORE = "more"
 NAME, NARROW_NAME, MEASURES = 28, 16, 26
 """Widths of columns on a terminal, so that the following columns are aligned."""
-WIDE = 100
+WIDE = 108
 """Width from which there is space for a run's duration beside its outcome."""
 
 

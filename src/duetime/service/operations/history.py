@@ -176,12 +176,16 @@ def _read(
 
 def search_notes(query: RunQuery) -> list[str]:
     """Return what a search leaves out."""
-    return [_PARTLY_SEARCHED] if query.above else []
+    return [_PARTLY_SEARCHED] if _is_partial(query) else []
+
+
+def _is_partial(query: RunQuery) -> bool:
+    return query.above is not None or query.below is not None
 
 
 _PARTLY_SEARCHED: Final = (
-    f"Only the newest {SEARCHED:,} runs were searched for this task, tag, error or duration; give a schedule, or the"
-    " time from which to search."
+    f"Only the newest {SEARCHED:,} runs, up to the end of the chosen time, were searched for this task, tag, error or"
+    " duration; give a schedule, or the time from which to search."
 )
 
 
@@ -191,17 +195,21 @@ def query_of(call: Call, request: History) -> RunQuery:
     reference = request.schedule
     since, until = read_range(call, request.since, request.until, ("from", "to"), past=True)
     least, most = _length(request.longer_than, "longer_than"), _length(request.shorter_than, "shorter_than")
-    is_scan = any(each is not None for each in (request.task, request.tagged, request.error, least, most))
-    above = _newest(call, request) if is_scan and reference is None and since is None else RunId(0)
+    statuses = chosen_statuses(request)
+    tag = None if statuses and {*statuses} <= UNWELL | LIVE else request.tagged  # these have an index
+    is_scan = any(each is not None for each in (request.task, tag, request.error, least, most))
+    is_limited = is_scan and reference is None and since is None
+    above, below = _searched(call, request, until) if is_limited else (None, None)
     return RunQuery(
         **request.query(call),
         subject=None if request.task is None else clean_text(request.task),
         error=request.error or "",
         longer_than=None if least is None else (least, Instant(call.now - least)),
         shorter_than=most,
-        above=above or None,
+        above=above,
+        below=below,
         schedule=None if reference is None else find(call, reference, deleted=True).definition.id,
-        statuses=chosen_statuses(request),
+        statuses=statuses,
         due_from=since,
         due_to=until,
         tagged=request.tagged,
@@ -218,16 +226,26 @@ def _length(text: str | None, name: str) -> int | None:
     return duration(text, name, zero=True)
 
 
-def _newest(call: Call, request: History) -> RunId:
-    """Return the last run that is too old to be searched; 0 if there is none."""
+def _newest(call: Call, request: History, below: RunId | None = None) -> RunId | None:
+    """Return the last run that is too old to be searched; None if there is none."""
     owner = request.owner if call.caller.operator else call.caller.owner
-    return call.scheduler.store.newest_but(owner, SEARCHED)
+    return call.scheduler.store.newest_but(owner, SEARCHED, below) or None
+
+
+def _searched(call: Call, request: History, until: Instant | None) -> tuple[RunId | None, RunId | None]:
+    """Return the runs between which runs are searched. Ids are nearly in the order of the times, so that of those with
+    a later id than the first after `until`, a few are searched."""
+    recent = _newest(call, request)
+    if recent is None or until is None:
+        return recent, None
+    end = RunId(call.scheduler.store.first_run_due(until) + COUNTED_TO)
+    return _newest(call, request, end), end
 
 
 def _has_most_runs(call: Call, request: History) -> bool:
     """Return whether a scan of the owner's runs, which passes those after a window, reads mostly runs of the owner."""
-    recent, newest = _newest(call, request), call.scheduler.store.newest_run()
-    return bool(recent) and newest - recent < 3 * SEARCHED
+    recent = _newest(call, request)
+    return recent is not None and call.scheduler.store.newest_run() - recent < 3 * SEARCHED
 
 
 def history_with_counts(call: Call, request: History) -> tuple[Answer[Page[Run]], dict[str, Count]]:
@@ -243,14 +261,11 @@ def history_with_counts(call: Call, request: History) -> tuple[Answer[Page[Run]]
 
 def _count_every_status(call: Call, request: History, query: RunQuery) -> dict[str, Count]:
     parts: list[tuple[RunQuery, Collection[RunStatus]]] = [(replace(query, count_to=SEARCHED + 1), [*RunStatus])]
-    if not query.above:  # each by its index
-        recent, end = _newest(call, request) if query.schedule is None else None, query.below
-        if recent and query.due_to is not None:  # ids are nearly in the order of the times
-            end = RunId(call.scheduler.store.first_run_due(query.due_to) + COUNTED_TO)
-            recent = RunId(max(1, min(recent, end - SEARCHED)))
-        if recent and query.due_from is not None:
+    if not _is_partial(query):  # each by its index
+        recent, end = _searched(call, request, query.due_to) if query.schedule is None else (None, None)
+        if recent is not None and query.due_from is not None:
             recent = max(recent, RunId(call.scheduler.store.first_run_due(query.due_from) - COUNTED_TO))
-        completed = replace(query, status=RunStatus.COMPLETED, above=recent or None, below=end, count_to=COUNTED_TO + 1)
+        completed = replace(query, status=RunStatus.COMPLETED, above=recent, below=end, count_to=COUNTED_TO + 1)
         parts = [
             (replace(query, status="live", count_to=2 * COUNTED_TO + 1), LIVE),
             (replace(query, statuses=tuple(UNWELL), count_to=2 * COUNTED_TO + 1), UNWELL),
@@ -259,7 +274,7 @@ def _count_every_status(call: Call, request: History, query: RunQuery) -> dict[s
     counts = dict.fromkeys((status.value for status in RunStatus), Count(0))
     for part, statuses in parts:
         numbers = call.scheduler.run_counts(call.caller, part)
-        is_whole = sum(numbers.values()) < part.count_to and part.above == query.above
+        is_whole = sum(numbers.values()) < part.count_to and (_is_partial(query) or not _is_partial(part))
         for status in statuses:
             number = numbers.get(status, 0)
             counts[status.value] = Count(min(number, COUNTED_TO), is_whole and number <= COUNTED_TO)
@@ -299,7 +314,9 @@ def _nothing_found(counts: Mapping[str, Count], query: RunQuery, zone: str) -> s
     bounds = [("from", query.due_from), ("until", query.due_to)]
     window = "".join(f" {word} {clock_local(each, zone)}" for word, each in bounds if each is not None)
     others = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()) if status not in query.statuses)
-    return f"No run matches{window}. " + (f"Those with other statuses: {others}." if others else "Nothing ran.")
+    return f"No run matches{window}. " + (
+        f"Those with other statuses: {others}." if others else "" if _is_partial(query) else "Nothing ran."
+    )
 
 
 def show_run(call: Call, request: ShowRun) -> Answer[Run]:
