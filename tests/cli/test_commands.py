@@ -506,7 +506,7 @@ def test_inbox_shows_what_arrived(cli: Cli, tmp_path: Path) -> None:
         duetime.run_now(made.definition.public_id)
         eventually(lambda: duetime.history(made.definition.public_id)[0].finished, 20, "it was sent")
     shown = cli("inbox", "--db", "my.db").out
-    assert "[home]  Plants: water \\x1b[31m[b]them[/b]\n               and me\n" in shown
+    assert "[home, n1]  Plants: water \\x1b[31m[b]them[/b]\n               and me\n" in shown
     detail = cli("runs", "show", "1", "--db", "my.db").out
     assert "and me" in detail and "\\t" not in detail and "\\n" not in detail
     assert cli("inbox", "--db", "my.db", "--json").document["messages"][0]["message"] == payload["message"]
