@@ -404,6 +404,13 @@ def test_a_name_finds_what_has_it_before_any_action_on_it(page: Page, served: Se
     expect(search(page, "runs").first).to_have_text(re.compile("^Go to Runs"))
 
 
+def test_the_palette_acts_on_a_prompt_that_waits_for_an_agent(page: Page, served: Served) -> None:
+    page.goto(address(served, "/inbox"))
+    page.keyboard.press("j")
+    name = page.locator("#waiting .at-row a").first.inner_text()
+    expect(search(page, "dismiss").first).to_have_text(f"Dismiss {name}")
+
+
 def test_the_palette_acts_on_the_row_that_has_the_focus(page: Page, served: Served, duetime: Duetime) -> None:
     listed(duetime, page, served, "Aimed at")
     names(page).nth(2).focus()
