@@ -316,7 +316,8 @@ def test_many_dead_letters_are_retried_after_a_confirmation(served: Site) -> Non
     served.room.scheduler.pause(Caller("billing"), often.definition.public_id)
     browser = signed_in_as(served, "billing")
     listed = browser.get("/dead-letters").body.decode()
-    assert '<button name="all" value="retry" data-command="Retry all runs">Retry all 4</button>' in listed, "it is not the primary button"
+    button = '<button name="all" value="retry" data-command="Retry all runs">Retry all 4</button>'
+    assert button in listed, "it is not the primary button"
     page = browser.send("/dead-letters", {"all": "retry"})
     text = words(page)
     assert "4 runs of 2 schedules failed" in text and "1 of these schedules is paused." in text
