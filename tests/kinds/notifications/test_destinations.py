@@ -34,8 +34,8 @@ def test_the_inbox_shows_where_a_message_went(cli: Cli, tmp_path: Path) -> None:
         [sent, kept] = notify(app, ["home", "inbox"], title="T")
         settled(app, 2)
     shown = cli("inbox", "--db", "due.db").out
-    assert "[home via ntfy]  T: number 0\n" in shown
-    assert "[inbox]  T: number 1\n" in shown
+    assert "[home via ntfy, n1]  T: number 0\n" in shown
+    assert "[inbox, n2]  T: number 1\n" in shown
     messages = {each["id"]: each for each in cli("inbox", "--db", "due.db", "--json").document["messages"]}
     assert (messages[sent]["channel"], messages[sent]["receipt"]) == ("ntfy", "own-1")
     assert (messages[kept]["channel"], messages[kept]["receipt"]) == ("inbox", None)
