@@ -117,6 +117,16 @@ def assert_gone(process: int) -> None:
     eventually(lambda: not lives(process), 30, f"process {process} is gone")
 
 
+def open_descriptors() -> set[tuple[str, str]]:
+    """Return the descriptors of this process, each with what it is open on. Others may be closed at any moment, such as
+    those that an earlier test left to the garbage collector."""
+    found = set()
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # the one by which this folder is read
+            found.add((each.name, str(each.readlink())))
+    return found
+
+
 def processor_time(process: int) -> float:
     """Return the seconds of processor time that a process has used so far, in user and system mode."""
     user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]

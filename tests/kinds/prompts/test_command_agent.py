@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import stat
 import sys
@@ -22,6 +21,7 @@ from tests.support.programs import (
     agent,
     command_agent,
     executable,
+    open_descriptors,
     program,
     timed_from,
     told,
@@ -412,15 +412,12 @@ def test_a_flood_is_no_matter(tmp_path: Path, runs: Path, stream: int) -> None:
 
 
 def test_descriptors_are_closed(tmp_path: Path, runs: Path) -> None:
-    def count() -> int:
-        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - the shortest way to count them
-
     woken = agent(program(tmp_path, ECHO))
     woken.wake(agent_request())
-    before = count()
+    before = open_descriptors()
     woken.wake(agent_request())
     agent(program(tmp_path, "import os; os.kill(0, 9)", "killer")).wake(agent_request())
-    assert count() == before
+    assert open_descriptors() <= before
 
 
 def test_closing_ends_what_runs(tmp_path: Path, runs: Path) -> None:
