@@ -216,11 +216,15 @@ def _updates(store: PostgresStore) -> tuple[int, int]:
     return updated, without_index
 
 
+IDLE = """SELECT pid FROM pg_stat_activity
+    WHERE datname = current_database() AND state = 'idle in transaction'"""  # other tests may share the server
+
+
 def test_a_session_that_is_ended_by_the_server_loses_its_transaction(store: PostgresStore) -> None:
     create(store, once())
     with pytest.raises(StoreUnavailable), store._write() as tx:
         tx.new_schedule_ids(1)
-        pid = store._rows("SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'", ())[0][0]
+        [(pid,)] = store._rows(IDLE, ())
         store._rows("SELECT pg_terminate_backend(?)", (pid,))
         tx.new_schedule_ids(1)
     create(store, once())
