@@ -33,8 +33,8 @@ class Allow(TypedDict, total=False):
 
 
 class RunFilters(TypedDict, total=False):
-    """Selects runs. For `task`, `tagged`, `error` and durations, only the newest 100,000 runs are searched, unless a
-    schedule or `since` is given."""
+    """Selects runs. For `task`, `tagged`, `error` and durations, only the newest 100,000 runs up to `until` are
+    searched, unless a schedule or `since` is given; for `tagged`, all of a `status` other than `completed`."""
 
     kind: str | None
     status: str | None

@@ -143,8 +143,8 @@ class LastSuccess(NamedTuple):
 
 
 def _last_success(request: PageRequest, run: Run, payload: Any) -> LastSuccess | None:
-    """Return the last run that succeeded, if this one did not and had another input, or if the
-    schedule was edited in between."""
+    """Return the last run that succeeded, if this one did not and had another input, or if the schedule was edited in
+    between."""
     if run.status not in CHANGEABLE["retry"]:
         return None
     for other in successes(request.call, run, 1):

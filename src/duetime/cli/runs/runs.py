@@ -183,7 +183,8 @@ def list_(
     json_: Json = False,
 ) -> None:
     """List runs of all kinds, newest first, including those of deleted schedules. --task, --tagged, --error,
-    --longer-than and --shorter-than search the newest 100,000 runs, or all since --from or of --schedule."""
+    --longer-than and --shorter-than search the newest 100,000 runs up to --until, or all since --from or of --schedule;
+    --tagged searches all of a --status other than completed."""
     request = History(**chosen.fields(), limit=limit, cursor=cursor)
     with opened(db) as app:
         zone = app.call.zone
